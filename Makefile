@@ -1,0 +1,45 @@
+# Every target sets itself up: a virtual environment in the checkout, reused while up to date.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint format types unit slow clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/'
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt torch==2.13.0 --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## train the reference model on Python's documentation and let it write
+	$(BIN)/lossleuth train --out runs/demo --overwrite
+	$(BIN)/lossleuth generate runs/demo --prompt "The " --tokens 300
+
+test: lint types unit  ## lint, format check, strict types, tests
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+unit: $(READY)
+	$(BIN)/pytest -n 2
+
+slow: $(READY)  ## the suites too slow for every change
+	$(BIN)/pytest -m slow
+
+bench: $(READY)  ## benchmarks, as ratios measured in one interleaved run
+	$(BIN)/python -m bench
+
+format: $(READY)  ## rewrite the sources in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove the environment and everything made
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The reference trainer: the correct version of the trainers whose failures founded lossleuth."""

@@ -1,0 +1,214 @@
+"""What the verbs train, evaluate, generate and analyze-vocab do once torch may be imported."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lossleuth.record import strict_json
+from lossleuth.settings import Resolved, resolve
+from lossleuth.train import checkpoint as checkpoints
+from lossleuth.train.checkpoint import Checkpoint, load_checkpoint
+from lossleuth.train.corpus import read_corpus
+from lossleuth.train.data import document_spans, make_windows, write_tokens
+from lossleuth.train.evaluate import Evaluation, bytes_of_targets, evaluate
+from lossleuth.train.generate import Sampling, generate
+from lossleuth.train.precision import choose_device
+from lossleuth.train.prepare import prepare
+from lossleuth.train.session import Session
+from lossleuth.train.settings import TrainSettings
+from lossleuth.train.tokenizer import Tokenizer
+from lossleuth.train.vocabulary import analyze_vocabulary
+from lossleuth.types import BadInput
+
+
+def run_training(
+    options: Mapping[str, Any],
+    out: Path | None,
+    config: Path | None,
+    resume: Path | None,
+    *,
+    overwrite: bool,
+    record: bool,
+) -> None:
+    """Carry out `lossleuth train`."""
+    resumed = load_checkpoint(resume) if resume else None
+    saved = resumed.header.settings if resumed else None
+    resolved = resolve(TrainSettings, options=options, file=config, saved=saved)
+    _check_compiler(resolved.values)
+    directory = resumed.path.parent if resumed else out or _dated_directory()
+    if resumed and resumed.header.step >= resolved.values.steps:
+        raise BadInput(
+            f"more than the {resumed.header.step} steps already made",
+            f"steps = {resolved.values.steps}",
+            "raise --steps",
+        )
+    if not resumed and not overwrite and (directory / checkpoints.FILE_NAME).exists():
+        raise BadInput(
+            "a directory without a run",
+            f"a checkpoint in {directory}",
+            "use --resume to continue it, --overwrite to replace it, or another --out",
+        )
+    session = Session(resolved, directory, Console(), resumed=resumed, record=record)
+    result = session.run()
+    print(f"final validation: {result.sentence()}")
+    print(f"next: lossleuth generate {directory} --prompt 'The '")
+
+
+def run_evaluation(run: Path, files: Sequence[str], *, as_json: bool) -> None:
+    """Carry out `lossleuth evaluate`."""
+    checkpoint = load_checkpoint(run)
+    result = _evaluate_files(checkpoint, files) if files else _evaluate_held_back(checkpoint)
+    if as_json:
+        derived = {"perplexity": result.perplexity, "bits_per_byte": result.bits_per_byte}
+        print(strict_json.dumps(asdict(result) | derived))
+    else:
+        print(result.sentence())
+
+
+def _evaluate_held_back(checkpoint: Checkpoint) -> Evaluation:
+    """On the documents that the run itself held back."""
+    settings = _settings(checkpoint).values
+    tokenizer = checkpoint.tokenizer()
+    with TemporaryDirectory() as folder:
+        corpus = read_corpus(settings.data)
+        prepared = prepare(corpus, tokenizer, settings, Path(folder) / "tokens.bin")
+        if prepared.fingerprint != checkpoint.header.data:
+            raise BadInput(
+                f"the data that the run was made with ({checkpoint.header.data})",
+                f"{corpus.source} has changed ({prepared.fingerprint})",
+                "name the files to evaluate on with --data",
+            )
+        return evaluate(
+            checkpoint.model().to(choose_device(settings.device)),
+            prepared.tokens,
+            prepared.validation,
+            batch=settings.batch,
+            target_bytes=prepared.validation_bytes,
+            precision=settings.precision,
+        )
+
+
+def _evaluate_files(checkpoint: Checkpoint, files: Sequence[str]) -> Evaluation:
+    """On every token of other files."""
+    settings = _settings(checkpoint).values
+    tokenizer = checkpoint.tokenizer()
+    with TemporaryDirectory() as folder:
+        documents = read_corpus(files).documents
+        tokens = write_tokens(Path(folder) / "tokens.bin", documents, tokenizer)
+        spans = document_spans(tokens, tokenizer.end_of_text)
+        return evaluate(
+            checkpoint.model().to(choose_device(settings.device)),
+            tokens,
+            make_windows(spans, settings.context, settings.context),
+            batch=settings.batch,
+            target_bytes=bytes_of_targets(tokens, spans, tokenizer),
+            precision=settings.precision,
+        )
+
+
+def run_generation(
+    run: Path,
+    prompt: str,
+    tokens: int,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    seed: int,
+    *,
+    cached: bool,
+) -> None:
+    """Carry out `lossleuth generate`."""
+    for name, value, fits, expected in (
+        ("--tokens", tokens, tokens >= 1, "1 or more"),
+        ("--temperature", temperature, 0 <= temperature < float("inf"), "0 or more"),
+        ("--top-k", top_k, top_k >= 0, "0 or more"),
+        ("--top-p", top_p, 0 < top_p <= 1, "more than 0 and at most 1"),
+    ):
+        if not fits:
+            raise BadInput(f"{expected} for {name}", f"{value}", f"change {name}")
+    checkpoint = load_checkpoint(run)
+    tokenizer = checkpoint.tokenizer()
+    model = checkpoint.model().to(choose_device(_settings(checkpoint).values.device))
+    ids = tokenizer.encode(prompt)
+    if tokenizer.unknown_share(ids):
+        print("note: the prompt has text that the model has never seen", file=sys.stderr)
+    drawn = generate(
+        model,
+        [tokenizer.end_of_text, *ids.tolist()],
+        tokens,
+        Sampling(temperature, top_k, top_p, seed),
+        stop=tokenizer.end_of_text,
+        never=tokenizer.unknown,
+        cached=cached,
+    )
+    sys.stdout.write(prompt)
+    _write_as_drawn(drawn, tokenizer)
+    sys.stdout.write("\n")
+
+
+def _write_as_drawn(drawn: Any, tokenizer: Tokenizer) -> None:
+    """Print text as soon as it is whole: a token may end inside a character."""
+    pending: list[int] = []
+    for token in drawn:
+        pending.append(token)
+        text = tokenizer.decode(pending)
+        if not text.endswith("\N{REPLACEMENT CHARACTER}"):
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            pending.clear()
+    sys.stdout.write(tokenizer.decode(pending))
+
+
+def run_vocabulary_analysis(files: Sequence[str]) -> None:
+    """Carry out `lossleuth analyze-vocab`."""
+    corpus = read_corpus(files)
+    distinct = len(set().union(*corpus.documents))
+    print(
+        f"{corpus.source}: {len(corpus.documents)} documents, {corpus.characters:,} characters, "
+        f"{distinct} distinct"
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("tokenizer")
+    for heading in ("vocabulary", "tokens", "unknown", "ln V", "unigram", "bigram"):
+        table.add_column(heading, justify="right")
+    refusals = []
+    for row in analyze_vocabulary(corpus):
+        if isinstance(row, BadInput):
+            refusals.append(row)
+            continue
+        entropies = (row.floors.uniform, row.floors.unigram, row.floors.bigram)
+        table.add_row(
+            row.tokenizer,
+            f"{row.size:,}",
+            f"{row.tokens:,}",
+            f"{row.unknown_share:.2%}",
+            *(f"{entropy:.4f}" for entropy in entropies),
+        )
+    Console().print(table)
+    print("ln V, unigram and bigram are nats per token: the losses of knowing nothing, how often")
+    print("each token occurs, and which token follows which.")
+    for refusal in refusals:
+        print(f"not tried: {refusal}")
+
+
+def _settings(checkpoint: Checkpoint) -> Resolved[TrainSettings]:
+    return resolve(TrainSettings, options={}, saved=checkpoint.header.settings)
+
+
+def _check_compiler(settings: TrainSettings) -> None:
+    if settings.compile and shutil.which("g++") is None:
+        raise BadInput("a C++ compiler for --compile", "no g++", "install g++ or use --no-compile")
+
+
+def _dated_directory() -> Path:
+    return Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")

@@ -1,0 +1,91 @@
+"""The true loss: over the whole validation set, per token, unsmoothed, with its error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from lossleuth.train.data import Span, Tokens, Windows, validation_batches
+from lossleuth.train.loss import token_losses
+from lossleuth.train.precision import autocast
+from lossleuth.train.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Mean cross-entropy in nats per token and what follows from it."""
+
+    loss: float
+    standard_error: float
+    tokens: int
+    bytes: int | None
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss); infinite where that is beyond a float, never capped.
+
+        >>> round(Evaluation(loss=1.5, standard_error=0.1, tokens=10, bytes=20).perplexity, 3)
+        4.482
+        """
+        return math.exp(self.loss) if self.loss < 709 else math.inf
+
+    @property
+    def bits_per_byte(self) -> float | None:
+        """Comparable between tokenizers; None where unknown tokens hide some bytes.
+
+        >>> evaluation = Evaluation(loss=1.5, standard_error=0.1, tokens=10, bytes=20)
+        >>> round(evaluation.bits_per_byte, 3)
+        1.082
+        """
+        return None if not self.bytes else self.loss * self.tokens / math.log(2) / self.bytes
+
+    def sentence(self) -> str:
+        """All of it in one line."""
+        bits = self.bits_per_byte
+        shown = "undefined (unknown tokens)" if bits is None else f"{bits:.4f}"
+        return (
+            f"loss {self.loss:.4f} ± {self.standard_error:.4f} nats/token, "
+            f"perplexity {self.perplexity:.2f}, bits per byte {shown} ({self.tokens:,} tokens)"
+        )
+
+
+def evaluate(
+    model: nn.Module,
+    tokens: Tokens,
+    windows: Windows,
+    *,
+    batch: int,
+    target_bytes: int | None,
+    precision: str = "float32",
+) -> Evaluation:
+    """Weigh every window by its tokens; the error is over windows, which are nearly independent."""
+    device = next(model.parameters()).device
+    sums: list[float] = []
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode(), autocast(device, precision):
+            for part in validation_batches(tokens, windows, batch):
+                logits_BTV = model(part.inputs_BT.to(device)).float()
+                losses_BT = token_losses(logits_BTV, part.targets_BT.to(device))
+                sums.extend(losses_BT.double().sum(dim=1).tolist())
+    finally:
+        model.train(was_training)
+    loss = math.fsum(sums) / windows.targets
+    residuals = np.array(sums) - loss * windows.lengths
+    k = len(residuals)
+    spread = float(np.sqrt((residuals**2).sum() * k / (k - 1))) if k > 1 else math.nan
+    return Evaluation(loss, spread / windows.targets, windows.targets, target_bytes)
+
+
+def bytes_of_targets(tokens: Tokens, spans: Sequence[Span], tokenizer: Tokenizer) -> int | None:
+    """UTF-8 bytes that the targets stand for, or None where some are unknown."""
+    targets = np.concatenate([tokens[s.start + 1 : s.stop + 1] for s in spans])
+    if tokenizer.unknown is not None and (targets == tokenizer.unknown).any():
+        return None
+    return int(tokenizer.bytes_per_token[targets].sum())

@@ -1,0 +1,280 @@
+"""A training run from settings to checkpoint, as `lossleuth train` carries it out."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import cast
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from lossleuth.files import make_directory, replace_file
+from lossleuth.record import strict_json
+from lossleuth.settings import Resolved
+from lossleuth.train import checkpoint as checkpoints
+from lossleuth.train import step_log
+from lossleuth.train.checkpoint import Checkpoint, Header
+from lossleuth.train.corpus import read_corpus
+from lossleuth.train.data import BatchOrder, make_batch, misaligned
+from lossleuth.train.evaluate import Evaluation, evaluate
+from lossleuth.train.loop import Step, make_optimizer, train
+from lossleuth.train.model import LanguageModel, ModelShape
+from lossleuth.train.precision import choose_device
+from lossleuth.train.prepare import Prepared, prepare
+from lossleuth.train.progress import Display, display
+from lossleuth.train.settings import TrainSettings
+from lossleuth.train.step_log import StepLog
+from lossleuth.train.tokenizer import Tokenizer, build_tokenizer
+from lossleuth.types import BadInput
+
+
+class Session:
+    """One run: its directory, its data, its model."""
+
+    def __init__(
+        self,
+        resolved: Resolved[TrainSettings],
+        directory: Path,
+        console: Console,
+        *,
+        resumed: Checkpoint | None = None,
+        record: bool = False,
+    ) -> None:
+        self.settings = resolved.values
+        self.directory = directory
+        self.console = console
+        self.first_step = resumed.header.step if resumed else 0
+        self.step = self.first_step
+        self._say_settings(resolved)
+
+        corpus = read_corpus(self.settings.data)
+        self.tokenizer: Tokenizer = (
+            resumed.tokenizer()
+            if resumed
+            else build_tokenizer(
+                self.settings.tokenizer, corpus.documents, self.settings.vocab_size
+            )
+        )
+        make_directory(directory)
+        self.prepared: Prepared = prepare(
+            corpus, self.tokenizer, self.settings, directory / "tokens.bin"
+        )
+        self._save_settings(resolved)
+        self.shape = model_shape(self.settings, self.tokenizer)
+        self.model, self.optimizer = self._start(resumed)
+        self.order = BatchOrder(
+            len(self.prepared.training), self.settings.batch, self.settings.seed
+        )
+        self._check_alignment()
+        self._log_path = directory / step_log.FILE_NAME if record else None
+        for sentence in self._describe():
+            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+    def run(self) -> Evaluation:
+        """Train to the last step and return the final evaluation."""
+        settings, floors = self.settings, self.prepared.floors
+        with (
+            display(self.console, floors, self.first_step, settings.steps) as shown,
+            self._step_log(shown) as log,
+            _interruptible(shown) as interrupted,
+        ):
+            clipped = bad = 0
+            result = None
+            stepped = self.model
+            if settings.compile:
+                stepped = cast(LanguageModel, torch.compile(self.model))
+            for step in train(
+                stepped,
+                self.optimizer,
+                lambda k: make_batch(
+                    self.prepared.tokens, self.prepared.training, self.order.at(k)
+                ),
+                settings,
+                first_step=self.first_step,
+            ):
+                self.step = step.step + 1
+                clipped += step.clipped
+                bad += not step.applied
+                shown.step(step)
+                if log:
+                    log.step(step)
+                if not step.applied:
+                    self._say_bad_step(shown, step, bad)
+                last = self.step == settings.steps
+                if self.step % settings.evaluate_every == 0 or last:
+                    result = self._evaluate(shown, log)
+                if self.step % settings.checkpoint_every == 0 and not last:
+                    self._checkpoint_or_warn(shown)
+                if interrupted() and not last:
+                    self._stop_early(shown)
+            made = settings.steps - self.first_step
+            shown.say(f"clipped {clipped} of {made} steps; skipped {bad} non-finite steps")
+        self._checkpoint()
+        assert result is not None
+        return result
+
+    def _say_settings(self, resolved: Resolved[TrainSettings]) -> None:
+        table = Table("setting", "value", "source", box=None, pad_edge=False)
+        for name, value, source in resolved.rows():
+            table.add_row(name, str(value), source)
+        self.console.print(table)
+
+    def _save_settings(self, resolved: Resolved[TrainSettings]) -> None:
+        rows = {name: {"value": v, "source": s} for name, v, s in resolved.rows()}
+        with replace_file(self.directory / "settings.json") as stream:
+            stream.write(strict_json.dumps(rows, indent=1).encode())
+
+    def _start(self, resumed: Checkpoint | None) -> tuple[LanguageModel, torch.optim.AdamW]:
+        """A fresh model, or the one of the checkpoint if it fits."""
+        device = choose_device(self.settings.device)
+        if resumed is None:
+            torch.manual_seed(self.settings.seed)
+            model = LanguageModel(self.shape).to(device)
+            return model, make_optimizer(model, self.settings)
+        for what, saved, now in (
+            ("model shape", resumed.shape, self.shape),
+            ("data fingerprint", resumed.header.data, self.prepared.fingerprint),
+        ):
+            if saved != now:
+                raise BadInput(
+                    f"the {what} of the checkpoint, {saved}",
+                    f"{now}",
+                    "resume with the settings and data it was made with",
+                )
+        model = resumed.model().to(device)
+        optimizer = make_optimizer(model, self.settings)
+        resumed.restore_optimizer(model, optimizer)
+        resumed.restore_random_state()
+        return model, optimizer
+
+    def _check_alignment(self) -> None:
+        """Every position of the first batch has the next token as its target."""
+        prepared = self.prepared
+        batch = make_batch(prepared.tokens, prepared.training, self.order.at(0))
+        wrong = misaligned(batch, prepared.tokens, prepared.training)
+        if wrong:
+            raise RuntimeError(f"{wrong} positions of the first batch have a wrong target")
+        self._aligned = batch.inputs_BT.numel()
+
+    def _describe(self) -> Iterator[str]:
+        floors = self.prepared.floors
+        parameters = sum(p.numel() for p in self.model.parameters())
+        yield from self.prepared.sentences
+        yield f"alignment: all {self._aligned:,} positions of the first batch are right"
+        yield (
+            f"floors in nats per token: ln V {floors.uniform:.4f}, "
+            f"unigram {floors.unigram:.4f}, bigram {floors.bigram:.4f}"
+        )
+        yield f"model: {parameters:,} parameters; run directory: {self.directory}"
+
+    @contextmanager
+    def _step_log(self, shown: Display) -> Iterator[StepLog | None]:
+        if self._log_path is None:
+            yield None
+            return
+        step_log.forget_from(self._log_path, self.first_step)
+        log = StepLog(self._log_path, shown.say)
+        try:
+            yield log
+        finally:
+            log.close()
+
+    def _say_bad_step(self, shown: Display, step: Step, bad: int) -> None:
+        sentence = (
+            f"step {step.step + 1} was not applied: {step.first_bad} is not finite; "
+            f"windows {step.windows}"
+        )
+        shown.say(sentence)
+        if bad > self.settings.bad_steps_allowed:
+            raise BadInput(
+                f"at most {self.settings.bad_steps_allowed} non-finite steps",
+                f"{bad}, the last at step {step.step + 1}: {step.first_bad}",
+                "lower --lr, or look at the windows named above",
+            )
+
+    def _evaluate(self, shown: Display, log: StepLog | None) -> Evaluation:
+        prepared = self.prepared
+        result = evaluate(
+            self.model,
+            prepared.tokens,
+            prepared.validation,
+            batch=self.settings.batch,
+            target_bytes=prepared.validation_bytes,
+            precision=self.settings.precision,
+        )
+        shown.say(f"validation at step {self.step}: {result.sentence()}")
+        if log:
+            log.write({"kind": "evaluation", "step": self.step - 1, **asdict(result)})
+        return result
+
+    def _checkpoint(self) -> None:
+        header = Header(
+            step=self.step,
+            settings=asdict(self.settings),
+            shape=asdict(self.shape),
+            tokenizer=self.tokenizer.to_json(),
+            data=self.prepared.fingerprint,
+        )
+        path = self.directory / checkpoints.FILE_NAME
+        try:
+            checkpoints.save_checkpoint(path, header, self.model, self.optimizer)
+        except OSError as error:
+            raise BadInput(
+                f"room for the checkpoint in {self.directory}",
+                error.strerror or str(error),
+                "make room or choose another directory with --out; an older checkpoint is whole",
+            ) from None
+
+    def _checkpoint_or_warn(self, shown: Display) -> None:
+        """A checkpoint that cannot be written in mid-run is no reason to stop the run."""
+        try:
+            self._checkpoint()
+        except BadInput as refusal:
+            shown.say(f"no checkpoint at step {self.step}: {refusal}; training goes on")
+
+    def _stop_early(self, shown: Display) -> None:
+        self._checkpoint()
+        raise BadInput(
+            f"{self.settings.steps} steps",
+            f"Ctrl-C after step {self.step}, which is saved",
+            f"go on with: lossleuth train --resume {self.directory}",
+        )
+
+
+def model_shape(settings: TrainSettings, tokenizer: Tokenizer) -> ModelShape:
+    """The model that these settings ask for."""
+    return ModelShape(
+        vocabulary=tokenizer.size,
+        context=settings.context,
+        layers=settings.layers,
+        heads=settings.heads,
+        width=settings.width,
+        positions=settings.positions,
+        tied=settings.tied,
+        dropout=settings.dropout,
+    )
+
+
+@contextmanager
+def _interruptible(shown: Display) -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C asks the run to end after its step; the second ends it at once."""
+    asked = False
+
+    def on_interrupt(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        shown.say("ending after this step; Ctrl-C again to stop at once")
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
