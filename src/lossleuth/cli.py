@@ -100,7 +100,7 @@ def _annotation(hint: Any, option: Any) -> Any:
     if typing.get_origin(hint) is tuple:
         hint = list[str]
     kind = hint if isinstance(hint, types.UnionType) else hint | None
-    return Annotated.__class_getitem__((kind, option))
+    return Annotated[kind, option]
 
 
 @app.callback(invoke_without_command=True)

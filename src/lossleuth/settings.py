@@ -119,7 +119,9 @@ def resolve(
     known = rules(kind)
     layers: list[tuple[Mapping[str, Any], str]] = [(saved or {}, "checkpoint")]
     if file is not None:
-        layers.append((_read_toml(file, known), f"file {file}"))
+        layers.append((_read_toml(file), f"file {file}"))
+    for layer, source in layers:
+        _refuse_unknown(layer, known, source)
     given = {key: value for key, value in options.items() if value is not None}
     layers.append((given, "option"))
 
@@ -171,18 +173,20 @@ def _type_name(wanted: Any) -> str:
     return names[wanted]
 
 
-def _read_toml(file: Path, known: Mapping[str, Rule]) -> dict[str, Any]:
-    """The settings in a TOML file; a key that nobody reads is refused, not ignored."""
+def _read_toml(file: Path) -> dict[str, Any]:
     try:
         with file.open("rb") as stream:
-            loaded = tomllib.load(stream)
+            return tomllib.load(stream)
     except OSError as error:
         raise BadInput("a settings file", f"{file}: {error.strerror}", "check --config") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput("TOML", f"{file}: {error}", "correct that line") from None
-    for key in loaded:
+
+
+def _refuse_unknown(layer: Mapping[str, Any], known: Mapping[str, Rule], source: str) -> None:
+    """A key that nobody reads is refused, not ignored."""
+    for key in layer:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
-            remedy = f"did you mean {near[0]}?" if near else "lossleuth train --help lists them"
-            raise BadInput("only known settings", f"{key!r} in {file}", remedy)
-    return loaded
+            remedy = f"did you mean {near[0]}?" if near else "--help lists them"
+            raise BadInput("only known settings", f"{key!r} in the {source}", remedy)

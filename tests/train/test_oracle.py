@@ -6,7 +6,9 @@ is a million times float64's precision, and far below what any wrong term would 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -200,6 +202,6 @@ def test_a_sequence_longer_than_the_context_is_refused() -> None:
 
 
 def test_a_kind_of_position_that_does_not_exist_is_refused() -> None:
-    shape = ModelShape(11, 7, layers=1, heads=3, width=12, positions="rotery")
+    shape = SimpleNamespace(**asdict(SHAPES[0]) | {"positions": "rotery"})
     with pytest.raises(ValueError, match='"learned" or "rotary", found "rotery"'):
         oracle.parameter_shapes(shape)

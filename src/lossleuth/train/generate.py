@@ -44,7 +44,7 @@ def generate(
         if not cached or start != cached_from:
             cache, cached_from = KeyValueCache(), start
         unseen = history[start + cache.length :]
-        with torch.inference_mode():
+        with torch.no_grad():
             device = model.embedding.weight.device
             logits_V = model(torch.tensor([unseen], device=device), cache)[0, -1].cpu()
         if never is not None:

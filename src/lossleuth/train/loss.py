@@ -15,6 +15,7 @@ class NoSupervisedToken(ValueError):
 def token_losses(logits_BTV: Tensor, targets_BT: Tensor) -> Tensor:
     """Cross-entropy of each position in nats, 0 where it is not supervised.
 
+    >>> import torch
     >>> token_losses(torch.zeros(1, 2, 4), torch.tensor([[3, IGNORED]]))
     tensor([[1.3863, 0.0000]])
     """
@@ -45,6 +46,7 @@ def mean_loss(logits_BTV: Tensor, targets_BT: Tensor, tokens: int | None = None)
 def supervised_count(targets_BT: Tensor) -> int:
     """Positions whose target counts.
 
+    >>> import torch
     >>> supervised_count(torch.tensor([[3, IGNORED]]))
     1
     """

@@ -49,6 +49,9 @@ def forget_from(path: Path, step: int) -> None:
     """Drop the steps that a resumed run will make again."""
     if not path.exists():
         return
-    kept = [line for line in path.read_bytes().splitlines() if json.loads(line)["step"] < step]
+    # What follows the last line break was torn by a crash.
+    whole = path.read_bytes().rpartition(b"\n")[0].splitlines(keepends=True)
     with replace_file(path) as stream:
-        stream.writelines(line + b"\n" for line in kept)
+        for line in whole:
+            if json.loads(line)["step"] < step:
+                stream.write(line.rstrip(b"\n") + b"\n")

@@ -13,7 +13,7 @@ from lossleuth.train.floors import Floors, loss_floors
 from lossleuth.train.tokenizer import build_tokenizer
 from lossleuth.types import BadInput
 
-SIZES = {"char": (None,), "word": (256, 1024, 4096, 16384, None), "bpe": (512, 1024, 4096, 16384)}
+SIZES = {"char": (None,), "word": (None, 256, 1024, 4096, 16384), "bpe": (512, 1024, 4096, 16384)}
 
 
 @dataclass(frozen=True)

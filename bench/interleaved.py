@@ -1,0 +1,175 @@
+"""Measure rivals against each other on a noisy machine.
+
+Each rival lives in a process of its own, so that allocator state and peak memory are its own,
+and only one computes at a time. Rounds of a few steps go round-robin, so that a slow minute of
+the machine falls on all; a speed is the median over rounds of a ratio within the round.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FEWEST_ROUNDS = 6
+RESAMPLES = 4000
+
+
+@dataclass(frozen=True)
+class Side:
+    """A rival: `build(*arguments)` runs in its process and makes one step per `next`."""
+
+    name: str
+    build: Callable[..., Iterator[float]]
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Lap:
+    """A few steps: how long they took and the value of each."""
+
+    seconds: float
+    values: list[float]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Resident memory of a process in MB: before its first step, and at its peak."""
+
+    before: float
+    peak: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Seconds of a few profiled steps, and those in each operator itself."""
+
+    seconds: float
+    operators: dict[str, float]
+
+    def share(self, *names: str) -> float:
+        """Share of the time spent in these operators."""
+        return sum(self.operators.get(name, 0.0) for name in names) / self.seconds
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Median over rounds, with the 95 % interval of that median by bootstrap."""
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+class Rival:
+    """The parent's end of a side's process."""
+
+    def __init__(self, side: Side) -> None:
+        self.name = side.name
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, side), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._pipe.recv()
+
+    def __enter__(self) -> Rival:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pipe.close()
+        self._process.join()
+
+    def steps(self, count: int) -> Lap:
+        """Make steps."""
+        return self._ask("steps", count)
+
+    def memory(self) -> Memory:
+        """Resident memory so far."""
+        return self._ask("memory", 0)
+
+    def profile(self, count: int) -> Profile:
+        """Make steps under torch.profiler, which takes memory and time of its own."""
+        return self._ask("profile", count)
+
+    def _ask(self, what: str, count: int) -> Any:
+        self._pipe.send((what, count))
+        return self._pipe.recv()
+
+
+def start(sides: Sequence[Side], stack: ExitStack) -> list[Rival]:
+    """One process per side, each built before the next one starts."""
+    return [stack.enter_context(Rival(side)) for side in sides]
+
+
+def race(rivals: Sequence[Rival], steps: int, budget: float) -> list[list[float]]:
+    """Rounds of `steps` steps for `budget` seconds; a row of seconds per rival, one per round.
+
+    The order turns by one place each round, so that nobody always runs after the same rival.
+    """
+    rows: list[list[float]] = [[] for _ in rivals]
+    began = time.perf_counter()
+    while len(rows[0]) < FEWEST_ROUNDS or time.perf_counter() - began < budget:
+        turn = len(rows[0]) % len(rivals)
+        for place in range(len(rivals)):
+            which = (turn + place) % len(rivals)
+            rows[which].append(rivals[which].steps(steps).seconds)
+    return rows
+
+
+def speed_ratio(seconds: Sequence[float], reference: Sequence[float]) -> Ratio:
+    """How many times as fast as the reference, from the seconds of each round."""
+    ratios = np.asarray(reference) / np.asarray(seconds)
+    picks = np.random.default_rng(0).integers(len(ratios), size=(RESAMPLES, len(ratios)))
+    low, high = np.quantile(np.median(ratios[picks], axis=1), (0.025, 0.975))
+    return Ratio(float(np.median(ratios)), float(low), float(high))
+
+
+def _serve(pipe: Connection, side: Side) -> None:
+    """A side's process: do what the parent asks until it hangs up."""
+    stepper = side.build(*side.arguments)
+    before = _resident("VmRSS")
+    pipe.send("ready")
+    while True:
+        try:
+            what, count = pipe.recv()
+        except EOFError:
+            return
+        if what == "steps":
+            pipe.send(_lap(stepper, count))
+        elif what == "memory":
+            pipe.send(Memory(before, _resident("VmHWM")))
+        else:
+            pipe.send(_profile(stepper, count))
+
+
+def _lap(stepper: Iterator[float], count: int) -> Lap:
+    began = time.perf_counter()
+    values = [next(stepper) for _ in range(count)]
+    return Lap(time.perf_counter() - began, values)
+
+
+def _profile(stepper: Iterator[float], count: int) -> Profile:
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        lap = _lap(stepper, count)
+    events = profiler.key_averages()
+    return Profile(lap.seconds, {e.key: e.self_cpu_time_total / 1e6 for e in events})
+
+
+def _resident(field: str) -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"expected {field} in /proc/self/status, found none: run on Linux")

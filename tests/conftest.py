@@ -1,0 +1,35 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+# Tests run side by side: one thread each, in this process and in the ones it starts.
+torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def lossleuth(tmp_path: Path) -> Command:
+    """Run the command in its own process and directory."""
+
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "lossleuth", *map(str, arguments)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run

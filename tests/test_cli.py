@@ -1,0 +1,74 @@
+"""The command line itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from lossleuth import __version__
+from lossleuth.cli import app
+from lossleuth.settings import option_name, rules
+from lossleuth.train.settings import TrainSettings
+
+VERBS = [command.name or command.callback.__name__ for command in app.registered_commands]  # type: ignore[union-attr]  # typer always has one of the two
+HEAVY = {"torch", "numpy", "rich", "safetensors", "tokenizers", "jinja2"}
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+LOADED = """
+import sys
+from collections.abc import Callable
+from lossleuth.cli import main
+sys.argv[1:] = {arguments!r}
+try:
+    main()
+finally:
+    print("modules:", *sorted(name for name in sys.modules if "." not in name))
+"""
+
+
+def answer(*arguments: str) -> tuple[str, set[str]]:
+    """What a call prints, and the modules that it loaded."""
+    program = LOADED.format(arguments=list(arguments))
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    text, _, modules = printed.rpartition("modules:")
+    return text, set(modules.split())
+
+
+@pytest.mark.parametrize("verb", [None, *VERBS])
+def test_help_answers_without_loading_anything_heavy(verb: str | None) -> None:
+    text, loaded = answer(*([verb] if verb else []), "--help")
+    assert "Usage: " in text
+    assert "typer" in loaded
+    assert HEAVY & loaded == set()
+
+
+def test_every_setting_is_an_option_with_its_default() -> None:
+    text, _ = answer("train", "--help")
+    squeezed = " ".join(text.split())
+    for name, rule in rules(TrainSettings).items():
+        assert option_name(name) in text
+        assert rule.help in squeezed
+    assert "[default: 0.003]" in squeezed
+
+
+def test_the_version_is_printed(lossleuth: Command) -> None:
+    assert lossleuth("--version").stdout.strip() == __version__
+
+
+def test_an_unknown_verb_or_option_is_refused(lossleuth: Command) -> None:
+    for arguments in (["tarin"], ["train", "--learning-rate", "1"], ["generate"]):
+        result = lossleuth(*arguments)
+        assert result.returncode == 2
+        assert "Traceback" not in result.stderr
+
+
+def test_a_closed_pipe_is_no_crash() -> None:
+    command = f"{sys.executable} -m lossleuth doctor | true"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert "Traceback" not in result.stderr

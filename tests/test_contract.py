@@ -1,0 +1,149 @@
+"""What every file of the project obeys. A convention that is not a test does not exist.
+
+Each rule is a function of a file's path and text, and is shown to go red on a planted fault.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "lossleuth"
+
+Rule = Callable[[Path, str], list[str]]
+
+VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "core", "misc"}
+LONGEST_FILE = 350
+# Written so that this file does not match itself.
+MACHINE_PATH = re.compile(r"/(?:w[o]rk|o[p]t|r[o]ot|h[o]me)/|(?:pypi|npmjs|debian)\.(?:org|com)")
+
+
+def names_itself_plainly(path: Path, text: str) -> list[str]:
+    """No module is called by a word that says nothing."""
+    return [f"{path.stem} says nothing"] if path.stem in VAGUE_NAMES else []
+
+
+def opens_with_what_it_is(path: Path, text: str) -> list[str]:
+    """Every module has a docstring."""
+    return [] if ast.get_docstring(ast.parse(text)) else ["no module docstring"]
+
+
+def does_one_job(path: Path, text: str) -> list[str]:
+    """No file has grown beyond what can be read in one go."""
+    lines = text.count("\n")
+    return [f"{lines} lines, over {LONGEST_FILE}"] if lines > LONGEST_FILE else []
+
+
+def ignores_types_with_a_reason(path: Path, text: str) -> list[str]:
+    """An ignored type error names its code and says why."""
+    bare = re.compile(r"#\s*type:\s*ignore(?!\[[\w, -]+\]\s+# \w)")
+    return [f"line {i}" for i, line in enumerate(text.splitlines(), 1) if bare.search(line)]
+
+
+def catches_no_nameless_error(path: Path, text: str) -> list[str]:
+    """No `except:` that would swallow Ctrl-C, and no test that only asserts True."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ExceptHandler) and node.type is None:
+            found.append(f"bare except at line {node.lineno}")
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Constant):
+            found.append(f"assertion of a constant at line {node.lineno}")
+    return found
+
+
+def asserts_something(path: Path, text: str) -> list[str]:
+    """Every test can fail: it asserts, or expects an exception, itself or through a checker."""
+    found = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            words = ast.unparse(node)
+            if not re.search(r"\bassert\b|\braises\b|\bassert_\w+\(|\bcheck_\w+\(", words):
+                found.append(node.name)
+    return found
+
+
+SOURCE_RULES: tuple[Rule, ...] = (
+    names_itself_plainly,
+    opens_with_what_it_is,
+    does_one_job,
+    ignores_types_with_a_reason,
+    catches_no_nameless_error,
+)
+TEST_RULES: tuple[Rule, ...] = (
+    names_itself_plainly,
+    opens_with_what_it_is,
+    catches_no_nameless_error,
+    asserts_something,
+)
+
+
+def sources() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def mirrors() -> list[Path]:
+    return sorted((ROOT / "tests").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_source_file_obeys_the_rules(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert {rule.__name__: rule(path, text) for rule in SOURCE_RULES if rule(path, text)} == {}
+
+
+@pytest.mark.parametrize("path", mirrors(), ids=lambda p: str(p.relative_to(ROOT / "tests")))
+def test_a_test_file_obeys_the_rules(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert {rule.__name__: rule(path, text) for rule in TEST_RULES if rule(path, text)} == {}
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_source_file_has_its_test_file(path: Path) -> None:
+    if path.name in ("__init__.py", "__main__.py"):
+        return
+    mirror = ROOT / "tests" / path.relative_to(PACKAGE).parent / f"test_{path.name}"
+    assert mirror.exists(), f"expected {mirror.relative_to(ROOT)}"
+
+
+def test_no_machine_path_or_registry_is_committed() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\n")
+    found = []
+    for name in filter(None, listed):
+        path = ROOT / name
+        if path.is_file() and MACHINE_PATH.search(path.read_text("utf-8", errors="replace")):
+            found.append(name)
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "text"),
+    [
+        (names_itself_plainly, "utils.py", '"""A module."""'),
+        (opens_with_what_it_is, "a.py", "x = 1"),
+        (does_one_job, "a.py", "x = 1\n" * (LONGEST_FILE + 1)),
+        (ignores_types_with_a_reason, "a.py", "x = 1  # type: " + "ignore"),
+        (ignores_types_with_a_reason, "a.py", "x = 1  # type: " + "ignore[arg-type]"),
+        (catches_no_nameless_error, "a.py", "try:\n    x\nexcept:\n    pass"),
+        (catches_no_nameless_error, "a.py", "assert True"),
+        (asserts_something, "test_a.py", "def test_a():\n    f()"),
+    ],
+)
+def test_each_rule_goes_red_on_a_planted_fault(rule: Rule, path: str, text: str) -> None:
+    assert rule(Path(path), text)
+
+
+@pytest.mark.parametrize("planted", ["/w" + "ork/x", "/ro" + "ot/x", "https://py" + "pi.org"])
+def test_a_planted_machine_path_is_seen(planted: str) -> None:
+    assert MACHINE_PATH.search(planted)

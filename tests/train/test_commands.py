@@ -1,0 +1,180 @@
+"""Train, evaluate and generate, as a user calls them, in real processes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+TEXT = "she sells sea shells by the sea shore. the shells she sells are sea shells. "
+SMALL = [
+    *("--layers", "1", "--heads", "2", "--width", "16"),
+    *("--context", "16", "--batch", "4", "--steps", "6"),
+]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text(TEXT * 20)
+    return path
+
+
+def test_train_evaluate_generate_and_resume_work_together(
+    lossleuth: Command, corpus: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "more.txt").write_text(TEXT * 3)
+    (tmp_path / "t.toml").write_text("lr = 0.01\nsteps = 99")
+    trained = lossleuth(
+        "train", *SMALL, "--config", "t.toml", "--out", "run", "--data", corpus, "more.txt"
+    )
+    assert trained.returncode == 0, trained.stderr
+    shown = [" ".join(line.split()) for line in trained.stdout.splitlines()]
+    assert "lr 0.01 file t.toml" in shown
+    assert "steps 6 option --steps" in shown
+    assert "width 16 option --width" in shown
+    assert "clip 1.0 default" in shown
+    saved = json.loads((tmp_path / "run" / "settings.json").read_text())
+    assert saved["lr"] == {"value": 0.01, "source": "file t.toml"}
+    assert saved["steps"] == {"value": 6, "source": "option --steps"}
+    assert saved["data"]["value"] == [str(corpus), "more.txt"]
+
+    evaluated = lossleuth("evaluate", "run", "--json")
+    found = json.loads(evaluated.stdout)
+    assert found["perplexity"] == pytest.approx(math.exp(found["loss"]))
+    assert f"{found['loss']:.4f}" in trained.stdout
+    elsewhere = json.loads(lossleuth("evaluate", "run", "more.txt", "--json").stdout)
+    assert elsewhere["tokens"] == len(TEXT * 3) + 1
+
+    written = [
+        lossleuth("generate", "run", "--prompt", "she", "--tokens", "30", *more)
+        for more in ([], ["--no-cache"])
+    ]
+    assert written[0].stdout == written[1].stdout
+    assert written[0].stdout.startswith("she")
+    assert written[0].returncode == 0
+
+    resumed = lossleuth("train", "--resume", "run", "--steps", "8")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "checkpoint" in resumed.stdout
+    assert "option --steps" in resumed.stdout
+
+
+def assert_refused(result: subprocess.CompletedProcess[str], expected: str) -> None:
+    assert result.returncode == 2
+    assert expected in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert "Traceback" not in result.stderr
+    for word in ("expected", "found", ":"):
+        assert word in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("train --data missing.txt", "missing.txt: No such file"),
+        ("train --data empty.txt", "empty.txt is empty"),
+        ("train --data binary.bin", "byte 0xff at offset 0"),
+        ("train --data short.txt", "one window, found the longest has"),
+        ("train --data corpus.txt --vocab-size 0", "a value of at least 1 for vocab_size"),
+        ("train --data corpus.txt --vocab-size 2", "vocabulary of 3 to"),
+        ("train --data corpus.txt --vocab-size 999", "vocabulary of 3 to"),
+        ("train --config typo.toml", "did you mean dropout?"),
+        ("train --resume nothing", "no file at nothing"),
+        ("train --resume corpus.txt", "expected a lossleuth checkpoint"),
+        ("evaluate nothing", "no file at nothing"),
+        ("generate corpus.txt", "expected a lossleuth checkpoint"),
+        ("analyze-vocab missing.txt", "missing.txt: No such file"),
+        ("train --heads 3", "a width that the heads divide"),
+        ("train --data corpus.txt --out corpus.txt/x", "a directory that can be written to"),
+    ],
+)
+def test_bad_input_gets_one_plain_sentence(
+    lossleuth: Command, corpus: Path, tmp_path: Path, arguments: str, expected: str
+) -> None:
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "binary.bin").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "short.txt").write_text("too short")
+    (tmp_path / "typo.toml").write_text("dropuot = 0.1")
+    before = sorted(tmp_path.iterdir())
+    assert_refused(lossleuth(*arguments.split()), expected)
+    left = [path for path in tmp_path.rglob("*") if path not in before and path.is_file()]
+    assert [path for path in left if path.name != "tokens.bin"] == []
+
+
+def test_a_run_is_not_overwritten_unasked(lossleuth: Command, corpus: Path, tmp_path: Path) -> None:
+    arguments = ["train", *SMALL, "--out", "run", "--data", corpus]
+    assert lossleuth(*arguments).returncode == 0
+    assert_refused(lossleuth(*arguments), "--overwrite to replace it")
+    assert_refused(lossleuth("train", "--resume", "run"), "more than the 6 steps already made")
+    assert_refused(lossleuth("generate", "run", "--top-p", "0"), "--top-p")
+    assert lossleuth(*arguments, "--overwrite").returncode == 0
+
+
+def limited(*prefix: str, run: str, corpus: Path) -> subprocess.CompletedProcess[str]:
+    """Train in a process that a tool has put limits on."""
+    command = [*prefix, sys.executable, "-m", "lossleuth", "train", *SMALL, "--data", str(corpus)]
+    return subprocess.run(
+        [*command, "--out", run], cwd=corpus.parent, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.skipif(not shutil.which("prlimit"), reason="needs prlimit (util-linux)")
+def test_a_full_disk_ends_in_one_sentence_and_nothing_half_written(
+    corpus: Path, tmp_path: Path
+) -> None:
+    """No file may grow over 8 kB: the tokens fit, the checkpoint does not."""
+    result = limited("prlimit", "--fsize=8192", run="run", corpus=corpus)
+    assert_refused(result, "room for the checkpoint in run")
+    left = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert left == ["settings.json", "tokens.bin"]
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv (util-linux)")
+def test_a_read_only_directory_is_refused_before_anything_is_done(
+    corpus: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "closed").mkdir(mode=0o555)
+    # Root may write anywhere unless it gives that right away.
+    away = ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
+    result = limited(*away, run="closed/run", corpus=corpus)
+    assert_refused(result, "closed/run: Permission denied: choose another with --out")
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_once_saves_and_twice_stops_at_once(
+    corpus: Path, tmp_path: Path, times: int
+) -> None:
+    command = [sys.executable, "-m", "lossleuth", "train", *SMALL, "--data", str(corpus)]
+    process = subprocess.Popen(
+        [*command, "--steps", "1000000", "--out", "run", "--record", "--checkpoint-every", "5"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    record = tmp_path / "run" / "record.jsonl"
+    deadline = time.monotonic() + 60
+    while not (record.exists() and record.stat().st_size > 2000):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "Traceback" not in errors
+    assert errors.count("\n") == 1
+    assert "found Ctrl-C" in errors
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {"checkpoint.safetensors", "record.jsonl", "settings.json", "tokens.bin"}

@@ -1,0 +1,45 @@
+"""Naming the first bad tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from small import small_loader, small_model
+
+from lossleuth.train.nonfinite import first_bad_tensor
+
+
+@pytest.mark.parametrize(
+    ("module", "value"), [("blocks.1.attention.out", torch.nan), ("embedding", torch.inf)]
+)
+def test_the_module_that_made_it_is_named(module: str, value: float) -> None:
+    model = small_model()
+
+    def spoil(_module: Any, _inputs: Any, output: torch.Tensor) -> torch.Tensor:
+        return output.index_fill(0, torch.tensor([0]), value)
+
+    model.get_submodule(module).register_forward_hook(spoil)
+    assert first_bad_tensor(model, [small_loader()(0)]) == f"output of {module}"
+
+
+def test_a_bad_parameter_is_named_before_what_follows_from_it() -> None:
+    model = small_model()
+    with torch.no_grad():
+        model.get_parameter("blocks.0.up.bias")[3] = torch.nan
+    assert first_bad_tensor(model, [small_loader()(0)]) == "parameter blocks.0.up.bias"
+
+
+def test_a_bad_gradient_is_named_in_the_order_of_the_backward_pass() -> None:
+    model = small_model()
+    for name in ("blocks.0.up.bias", "blocks.1.down.bias"):
+        parameter = model.get_parameter(name)
+        parameter.grad = torch.full_like(parameter, torch.inf)
+    assert first_bad_tensor(model, [small_loader()(0)]) == "gradient of blocks.1.down.bias"
+
+
+def test_looking_leaves_no_hook_behind() -> None:
+    model = small_model()
+    first_bad_tensor(model, [small_loader()(0)])
+    assert all(not module._forward_hooks for module in model.modules())

@@ -1,0 +1,165 @@
+"""A whole run."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+from small import SETTINGS
+
+from lossleuth.settings import Resolved
+from lossleuth.train import session as sessions
+from lossleuth.train.checkpoint import load_checkpoint
+from lossleuth.train.data import Batch, make_batch
+from lossleuth.train.session import Session
+from lossleuth.train.settings import TrainSettings
+from lossleuth.types import BadInput
+
+TEXT = "she sells sea shells by the sea shore. the shells she sells are sea shells. "
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> TrainSettings:
+    (tmp_path / "text.txt").write_text(TEXT * 20)
+    data = (str(tmp_path / "text.txt"),)
+    return replace(SETTINGS, data=data, evaluate_every=5, checkpoint_every=3, dropout=0.1)
+
+
+def session(settings: TrainSettings, folder: Path, **more: Any) -> tuple[Session, io.StringIO]:
+    output = io.StringIO()
+    sources = dict.fromkeys(settings.__dataclass_fields__, "test")
+    console = Console(file=output, width=200)
+    return Session(Resolved(settings, sources), folder, console, **more), output
+
+
+def losses(folder: Path) -> list[float]:
+    lines = map(json.loads, (folder / "record.jsonl").read_text().splitlines())
+    return [line["loss"] for line in lines if line["kind"] == "step"]
+
+
+def test_a_run_leaves_checkpoint_settings_record_and_tokens(
+    settings: TrainSettings, tmp_path: Path
+) -> None:
+    run, output = session(settings, tmp_path / "run", record=True)
+    result = run.run()
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "checkpoint.safetensors",
+        "record.jsonl",
+        "settings.json",
+        "tokens.bin",
+    ]
+    saved = json.loads((tmp_path / "run" / "settings.json").read_text())
+    assert saved["lr"] == {"value": settings.lr, "source": "test"}
+    assert len(losses(tmp_path / "run")) == settings.steps
+    assert load_checkpoint(tmp_path / "run").header.step == settings.steps
+    assert 0 < result.loss < math.log(run.tokenizer.size) + 0.2
+    for said in (
+        "alignment: all 64 positions",
+        "floors in nats",
+        "clipped",
+        "validation at step 5",
+    ):
+        assert said in output.getvalue()
+
+
+def test_a_resumed_run_is_the_same_run_bit_for_bit(settings: TrainSettings, tmp_path: Path) -> None:
+    straight, _ = session(settings, tmp_path / "a", record=True)
+    straight.run()
+
+    class Crash(Exception):
+        pass
+
+    crashing, _ = session(settings, tmp_path / "b", record=True)
+    at = crashing.order.at
+
+    def crash(k: int) -> Any:
+        if k == 5:
+            raise Crash
+        return at(k)
+
+    object.__setattr__(crashing.order, "at", crash)
+    with pytest.raises(Crash):
+        crashing.run()
+    assert len(losses(tmp_path / "b")) == 5
+    resumed, _ = session(
+        settings, tmp_path / "b", record=True, resumed=load_checkpoint(tmp_path / "b")
+    )
+    assert resumed.first_step == 3
+    resumed.run()
+
+    assert losses(tmp_path / "a") == losses(tmp_path / "b")
+    one, other = load_checkpoint(tmp_path / "a"), load_checkpoint(tmp_path / "b")
+    assert one.tensors.keys() == other.tensors.keys()
+    assert all(torch.equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
+
+
+def test_observing_by_record_does_not_change_the_run(
+    settings: TrainSettings, tmp_path: Path
+) -> None:
+    session(settings, tmp_path / "a", record=True)[0].run()
+    session(settings, tmp_path / "b")[0].run()
+    one, other = load_checkpoint(tmp_path / "a"), load_checkpoint(tmp_path / "b")
+    assert all(torch.equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"), [({"width": 32}, "model shape"), ({"data": ()}, "data fingerprint")]
+)
+def test_resuming_with_another_model_or_other_data_is_refused(
+    settings: TrainSettings, tmp_path: Path, change: dict[str, Any], reason: str
+) -> None:
+    session(settings, tmp_path / "a")[0].run()
+    checkpoint = load_checkpoint(tmp_path / "a")
+    with pytest.raises(BadInput, match=f"the {reason} of the checkpoint"):
+        session(replace(settings, **change), tmp_path / "a", resumed=checkpoint)
+
+
+def test_a_misaligned_batch_stops_the_run_before_it_starts(
+    settings: TrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shifted(*args: Any) -> Batch:
+        batch = make_batch(*args)
+        return replace(batch, targets_BT=batch.targets_BT.roll(-1, dims=1))
+
+    monkeypatch.setattr(sessions, "make_batch", shifted)
+    with pytest.raises(RuntimeError, match="positions of the first batch have a wrong target"):
+        session(settings, tmp_path / "run")
+
+
+def test_the_run_stops_after_the_stated_number_of_bad_steps(
+    settings: TrainSettings, tmp_path: Path
+) -> None:
+    run, output = session(replace(settings, bad_steps_allowed=2), tmp_path / "run", record=True)
+    run.model.embedding.register_forward_hook(lambda m, i, out: out * math.nan)
+    with pytest.raises(BadInput, match="at most 2 non-finite steps, found 3, the last at step 3"):
+        run.run()
+    assert "step 1 was not applied: output of embedding is not finite; windows [" in (
+        output.getvalue()
+    )
+    lines = (tmp_path / "run" / "record.jsonl").read_text().splitlines()
+    assert [json.loads(line)["loss"] for line in lines] == ["NaN"] * 3
+
+
+def test_a_checkpoint_that_cannot_be_written_in_mid_run_does_not_stop_it(
+    settings: TrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, output = session(settings, tmp_path / "run")
+    real = sessions.checkpoints.save_checkpoint
+
+    def full(path: Path, header: Any, *rest: Any) -> None:
+        if header.step == 3:
+            raise OSError(28, "No space left on device")
+        real(path, header, *rest)
+
+    monkeypatch.setattr(sessions.checkpoints, "save_checkpoint", full)
+    run.run()
+    assert "no checkpoint at step 3" in output.getvalue()
+    assert "No space left on device" in output.getvalue()
+    assert load_checkpoint(tmp_path / "run").header.step == settings.steps
