@@ -21,6 +21,7 @@ from torch import Tensor
 from lossleuth.files import replace_path
 from lossleuth.record import strict_json
 from lossleuth.train.model import LanguageModel, ModelShape
+from lossleuth.train.oracle import parameter_shapes
 from lossleuth.train.tokenizer import Tokenizer, load_tokenizer
 from lossleuth.types import BadInput
 
@@ -146,21 +147,20 @@ def _check_tensors(path: Path, header: Header, stream: Any) -> None:
         # A header may claim any depth; the file has at least one tensor per layer.
         if not 0 < shape.layers <= len(found):
             raise ValueError(f"{shape.layers} layers but only {len(found)} tensors")
-        with torch.device("meta"):
-            model = LanguageModel(shape)
-    except (RuntimeError, TypeError, ValueError, ZeroDivisionError) as error:
+        expected_shapes = _expected_shapes(shape)
+    except (TypeError, ValueError, ZeroDivisionError) as error:
         raise _refused(path, f"a model shape that cannot be ({error})") from None
     vocabulary = _tokenizer_size(path, header)
     if vocabulary != shape.vocabulary:
         raise _refused(
             path, f"a tokenizer of {vocabulary} tokens with a model for {shape.vocabulary}"
         )
-    for name, expected in _expected_shapes(model).items():
+    for name, expected in expected_shapes.items():
         if name not in found:
             raise _refused(path, f"no tensor {name}")
         if expected is not None and found[name] != expected:
             raise _refused(path, f"{name} with shape {found[name]} instead of {expected}")
-    extra = set(found) - set(_expected_shapes(model)) - {"random.cuda"}
+    extra = set(found) - set(expected_shapes) - {"random.cuda"}
     if extra:
         raise _refused(path, f"tensors that do not belong there: {sorted(extra)[:3]}")
 
@@ -174,14 +174,13 @@ def _tokenizer_size(path: Path, header: Header) -> int:
         raise _refused(path, f"no tokenizer in it ({type(error).__name__}: {error})") from None
 
 
-def _expected_shapes(model: LanguageModel) -> dict[str, tuple[int, ...] | None]:
+def _expected_shapes(shape: ModelShape) -> dict[str, tuple[int, ...] | None]:
     """Shape of every tensor that must be there; None where any will do."""
     shapes: dict[str, tuple[int, ...] | None] = {"random.torch": None}
-    for name, parameter in model.named_parameters():
-        shapes[f"model.{name}"] = tuple(parameter.shape)
+    for name, size in parameter_shapes(shape).items():
+        shapes[f"model.{name}"] = size
         for moment in MOMENTS:
-            whole = () if moment == "step" else tuple(parameter.shape)
-            shapes[f"optimizer.{name}.{moment}"] = whole
+            shapes[f"optimizer.{name}.{moment}"] = () if moment == "step" else size
     return shapes
 
 
