@@ -115,14 +115,13 @@ def start(sides: Sequence[Side], stack: ExitStack) -> list[Rival]:
 def race(rivals: Sequence[Rival], steps: int, budget: float) -> list[list[float]]:
     """Rounds of `steps` steps for `budget` seconds; a row of seconds per rival, one per round.
 
-    The order turns by one place each round, so that nobody always runs after the same rival.
+    Each round has an order of its own, so that nobody always runs after the same rival.
     """
     rows: list[list[float]] = [[] for _ in rivals]
+    orders = np.random.default_rng(0)
     began = time.perf_counter()
     while len(rows[0]) < FEWEST_ROUNDS or time.perf_counter() - began < budget:
-        turn = len(rows[0]) % len(rivals)
-        for place in range(len(rivals)):
-            which = (turn + place) % len(rivals)
+        for which in orders.permutation(len(rivals)).tolist():
             rows[which].append(rivals[which].steps(steps).seconds)
     return rows
 

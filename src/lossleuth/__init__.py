@@ -1,3 +1,29 @@
-"""Your loss won't go down. lossleuth finds out why, and proves it."""
+"""Your loss won't go down. lossleuth finds out why, and proves it.
+
+The names below are imported when they are first used, so that `import lossleuth` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lossleuth.observe.inside import watch as watch
+    from lossleuth.record.read import Record as Record
+    from lossleuth.types import BadInput as BadInput
 
 __version__ = "0.1.0.dev0"
+__all__ = ["BadInput", "Record", "watch"]
+
+_HOMES = {
+    "BadInput": "lossleuth.types",
+    "Record": "lossleuth.record.read",
+    "watch": "lossleuth.observe.inside",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'lossleuth' has no attribute {name!r}")

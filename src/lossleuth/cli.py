@@ -185,6 +185,41 @@ def analyze_vocab(
     run_vocabulary_analysis(files)
 
 
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@_plainly
+def watch(
+    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="training script, unchanged")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="its own arguments")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="run directory [default: runs/<date>-<time>]")
+    ] = None,
+    activations: Annotated[
+        bool, typer.Option("--activations", help="also record every module's output (slower)")
+    ] = False,
+) -> None:
+    """Run a training script unchanged to its end and record every step."""
+    from lossleuth.observe.watching import watch_script
+
+    watch_script(script, arguments or [], out, activations=activations)
+
+
+@app.command()
+@_plainly
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="run directory")],
+    to: Annotated[Path, typer.Argument(metavar="TARGET", help="file or folder to write")],
+    format: Annotated[str, typer.Option(help="csv, jsonl, parquet, tensorboard or wandb")] = "csv",
+) -> None:
+    """Write a record as a table that other programs read."""
+    from lossleuth.record.export import export as write
+    from lossleuth.record.read import Record
+
+    write(Record.open(run), format, to)
+    typer.echo(f"{to} written")
+
+
 @app.command()
 @_plainly
 def doctor() -> None:

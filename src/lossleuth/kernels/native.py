@@ -1,0 +1,103 @@
+"""The native library beside this file: found, checked and opened, or the reason why not.
+
+Loads neither torch nor numpy, so that `doctor` can ask; `hatch_build.py` shares its names.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import zlib
+from pathlib import Path
+
+SWITCH = "LOSSLEUTH_NATIVE"
+FOLDER = Path(__file__).parent
+LIBRARY = "liblossleuth.so"
+# One line that the build leaves in the library's place.
+ABSENCE = "liblossleuth.absent"
+
+_POINTER = ctypes.c_void_p
+_COUNT = ctypes.c_int64
+
+
+class Unusable(Exception):
+    """Why the library cannot be used, as one sentence."""
+
+
+class Library:
+    """The C functions with their types; addresses are integers, and the caller keeps them alive."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise Unusable(f"{path.name} cannot be loaded: {error}") from None
+        try:
+            self.source = _function(library, "source", ctypes.c_uint32)
+            # A plan, the step's number, threads; not 0 when memory ran out.
+            step = (_POINTER, ctypes.c_uint64, _COUNT)
+            self.before = _function(library, "before", ctypes.c_int, *step)
+            self.after = _function(library, "after", ctypes.c_int, *step)
+            # Tokens, bytes of each, rows, their width, results.
+            self.fingerprint = _function(
+                library, "fingerprint", None, _POINTER, _COUNT, _COUNT, _COUNT, _POINTER
+            )
+            # Tokens, bytes of each, their count, the one that is ignored.
+            self.others = _function(library, "others", _COUNT, _POINTER, _COUNT, _COUNT, _COUNT)
+        except AttributeError as error:
+            raise Unusable(f"{path.name} is of another release: {error}") from None
+
+
+def load() -> Library | None:
+    """The library, or None where `why_absent` has the reason."""
+    found = _switched()
+    return found if isinstance(found, Library) else None
+
+
+def why_absent() -> str | None:
+    """Why everything runs on torch instead; None when the library is in use."""
+    found = _switched()
+    return found if isinstance(found, str) else None
+
+
+def checksum(folder: Path = FOLDER) -> int:
+    """A checksum of the native sources, which the library carries."""
+    sources = sorted((*folder.glob("*.cpp"), *folder.glob("*.h")))
+    return zlib.crc32(b"".join(source.read_bytes() for source in sources))
+
+
+def open_library(folder: Path) -> Library:
+    """The library in `folder`, made from the very sources that lie beside it."""
+    path = folder / LIBRARY
+    if not path.exists():
+        note = folder / ABSENCE
+        reason = note.read_text(encoding="utf-8").strip() if note.exists() else "it was never built"
+        raise Unusable(f"{reason}; with a C++ compiler there, install lossleuth again")
+    library = Library(path)
+    if library.source() != checksum(folder):
+        raise Unusable(f"{path.name} was built from other sources; install lossleuth again")
+    return library
+
+
+def _switched() -> Library | str:
+    if os.environ.get(SWITCH) == "0":
+        return f"switched off by {SWITCH}=0"
+    return _found()
+
+
+@functools.cache
+def _found() -> Library | str:
+    try:
+        return open_library(FOLDER)
+    except Unusable as reason:
+        return str(reason)
+
+
+def _function(
+    library: ctypes.CDLL, name: str, result: type[ctypes._SimpleCData[int]] | None, *types: type
+) -> ctypes._NamedFuncPointer:
+    function = library[f"lossleuth_{name}"]
+    function.restype = result
+    function.argtypes = types
+    return function

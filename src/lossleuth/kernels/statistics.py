@@ -1,0 +1,258 @@
+"""Statistics of every parameter around an optimizer's step, in two passes over memory.
+
+The first pass runs before the update and reads the gradients; it also copies the weights. The
+second runs after it and reads weights, copies and moments. Both only read what is the user's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence, Sized
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lossleuth.kernels import native
+from lossleuth.kernels.blocks import TENSOR, groups, spans
+from lossleuth.kernels.fallback import Spans, flat, gradient_statistics, pick, update_statistics
+from lossleuth.kernels.table import MemoryTable, Tensors
+from lossleuth.kernels.tokens import TokenFingerprint, count_supervised, token_fingerprint
+
+__all__ = ["COLUMNS", "ParameterPass", "TokenFingerprint", "count_supervised", "token_fingerprint"]
+
+# NaN in a column means that there is nothing to measure: no gradient, no moment, no threshold.
+COLUMNS = (
+    "gradient_sum",
+    "gradient_squares",
+    "gradient_largest",  # of the absolute values; NaN if one is
+    "gradient_zeros",
+    "gradient_nonfinite",
+    "weight_squares",
+    "update_squares",  # of the weight after minus the weight before
+    "weight_nonfinite",
+    "wanted_squares",  # of the direction: (m, else g) / (sqrt(v) + threshold, else 1)
+    "swallowed_squares",  # of the direction where the weight did not change
+    "first_squares",
+    "second_sum",
+    "second_smallest",  # NaN if one is
+    "second_under_epsilon",  # elements with sqrt(v) < threshold
+    "seen_share",  # of the elements that all columns but the gradient's speak of
+)
+GRADIENT = slice(0, 5)
+UPDATE = slice(5, 15)
+GRADIENT_SQUARES = COLUMNS.index("gradient_squares")
+WANTED_SQUARES = COLUMNS.index("wanted_squares")
+SWALLOWED_SQUARES = COLUMNS.index("swallowed_squares")
+
+Results = NDArray[np.float64]
+
+
+class ParameterPass:
+    """The two passes for a list of parameters, made once and used in every step.
+
+    The statistics of gradients are exact. What is measured after the update is exact for tensors
+    of up to 4096 elements; of a larger one, one block in `every` is seen, another in each step,
+    and sums and counts are scaled up to the whole. `every=1` sees everything.
+
+    >>> weight = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+    >>> weight.grad = torch.tensor([0.0, 3.0])
+    >>> measured = ParameterPass([weight])
+    >>> _ = measured.before_update([weight], [weight.grad])
+    >>> torch.optim.SGD([weight], lr=0.5).step()
+    >>> row = dict(zip(COLUMNS, measured.after_update([None], [None], [math.nan])[0].tolist()))
+    >>> row["gradient_squares"], row["gradient_zeros"], row["update_squares"], row["first_squares"]
+    (9.0, 1.0, 2.25, nan)
+    """
+
+    # The tensors of the step that is being measured.
+    _parameters: Sequence[Tensor]
+    _gradients: Tensors
+    _first: Tensors
+    _second: Tensors
+    # Parameters that only torch can read, and flat copies of them with the spans they hold.
+    _uncopied: Collection[int]
+    _kept: dict[int, tuple[Tensor, Spans | None]]
+    _all_spans: Spans | None
+
+    def __init__(
+        self, parameters: Sequence[Tensor], *, every: int = 4, threads: int | None = None
+    ) -> None:
+        # Why a tensor of the last step could not be measured, by its place in the list.
+        self.reasons: dict[int, str] = {}
+        self._library = native.load()
+        self._every = every
+        self._threads = threads
+        self._step = 0
+        self._lay_out(parameters)
+
+    def before_update(self, parameters: Sequence[Tensor], gradients: Tensors) -> Results:
+        """Measure the gradients and keep the weights; the columns of the update are still NaN."""
+        _require(len(parameters), gradients, "gradients")
+        if [parameter.nbytes for parameter in parameters] != self._sizes:
+            self._lay_out(parameters)
+        self._forget()
+        self.reasons = {}
+        self._step += 1
+        self._results.fill(math.nan)
+        self._parameters, self._gradients = list(parameters), list(gradients)
+        if self._library is None:
+            self._uncopied = range(len(parameters))
+            unmeasured = [i for i, gradient in enumerate(gradients) if gradient is not None]
+        else:
+            self._table.parameters.refresh(parameters)
+            self._table.gradients.refresh(gradients)
+            self._run(self._library.before)
+            self._uncopied = self._table.parameters.unread
+            unmeasured = self._table.gradients.unread
+        self._attempt(self._uncopied, self._keep)
+        self._measure_in_torch(unmeasured, GRADIENT, self._gradient_in_torch)
+        return self._results.copy()
+
+    def after_update(
+        self, first_moments: Tensors, second_moments: Tensors, epsilon_thresholds: Sequence[float]
+    ) -> Results:
+        """Measure the update that was made since `before_update`, and the moments that made it.
+
+        A threshold is Adam's epsilon times sqrt(1 - beta2**t), since `sqrt(v) + threshold` then
+        is the denominator of its step up to a factor; NaN where there is none.
+        """
+        count = len(self._parameters)
+        _require(count, first_moments, "first moments")
+        _require(count, second_moments, "second moments")
+        _require(count, epsilon_thresholds, "thresholds")
+        self._first, self._second = first_moments, second_moments
+        self._thresholds = epsilon_thresholds
+        unmeasured = range(count) if self._library is None else self._after_natively(self._library)
+        self._measure_in_torch(unmeasured, UPDATE, self._update_in_torch)
+        self._refuse_cleared_gradients()
+        self._forget()
+        return self._results.copy()
+
+    def _lay_out(self, parameters: Sequence[Tensor]) -> None:
+        """Make everything that depends on the sizes of the parameters."""
+        self._sizes = [parameter.nbytes for parameter in parameters]
+        self._counts = [parameter.numel() for parameter in parameters]
+        self._everything = groups(self._counts, every=1)
+        self._selected = groups(self._counts, self._every)
+        self._table = MemoryTable(parameters, self._selected)
+        self._results = np.full((len(parameters), len(COLUMNS)), math.nan)
+        arrays = (self._table.rows, self._everything, self._selected, self._results)
+        numbers = [number for array in arrays for number in (array.ctypes.data, len(array))]
+        numbers[-1] = len(COLUMNS)
+        self._plan = np.array(numbers, np.int64)
+        self._plan_address = self._plan.ctypes.data
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let go of the user's tensors until the next step."""
+        self._parameters, self._gradients, self._first, self._second = [], [], [], []
+        self._uncopied, self._kept, self._all_spans = (), {}, None
+
+    def _run(self, function: Callable[[int, int, int], int]) -> None:
+        threads = self._threads or torch.get_num_threads()
+        if function(self._plan_address, self._step, threads):
+            raise MemoryError("no memory for the statistics of parameters")
+
+    def _after_natively(self, library: native.Library) -> Collection[int]:
+        """Which parameters are left for torch."""
+        table = self._table
+        table.parameters.refresh(self._parameters)
+        table.first.refresh(self._first)
+        table.second.refresh(self._second)
+        table.thresholds[:] = self._thresholds
+        left = {*self._uncopied, *table.parameters.unread}
+        left.update(table.first.unread, table.second.unread)
+        if any(moment is None for moment in self._first):
+            table.gradients.refresh(self._gradients)
+            left.update(i for i in table.gradients.unread if self._first[i] is None)
+        with table.without(left):
+            self._run(library.after)
+        return left
+
+    def _measure_in_torch(
+        self, rows: Collection[int], columns: slice, statistics: Callable[[int], Tensor]
+    ) -> None:
+        """Fill the columns of some rows, with one transfer from each device."""
+        found: dict[torch.device, dict[int, Tensor]] = {}
+
+        def measure(i: int) -> None:
+            row = statistics(i)
+            found.setdefault(row.device, {})[i] = row
+
+        self._attempt(rows, measure)
+        for measured in found.values():
+            numbers = torch.stack([*measured.values()]).cpu().numpy()
+            self._results[[*measured], columns] = numbers
+
+    def _attempt(self, rows: Collection[int], action: Callable[[int], None]) -> None:
+        """A tensor that cannot be measured costs its own row only."""
+        if rows:
+            with torch.no_grad():
+                for i in rows:
+                    try:
+                        action(i)
+                    except Exception as error:
+                        self.reasons.setdefault(i, f"{type(error).__name__}: {error}")
+
+    def _keep(self, i: int) -> None:
+        values = flat(self._parameters[i])
+        # A complex tensor has twice as many values as elements, and is kept whole.
+        spans_of = self._spans_of(i) if len(values) == self._counts[i] else None
+        self._kept[i] = pick(values, spans_of).clone(), spans_of
+
+    def _gradient_in_torch(self, i: int) -> Tensor:
+        gradient = self._gradients[i]
+        assert gradient is not None
+        return gradient_statistics(gradient)
+
+    def _update_in_torch(self, i: int) -> Tensor:
+        if i in self._kept:
+            before, seen = self._kept[i]
+        elif i not in self._uncopied:
+            seen = self._spans_of(i)
+            before = self._table.copy_of(i, self._parameters[i].dtype, int(seen[1].sum()))
+        else:
+            raise ValueError("the weights could not be copied before the update")
+        values = flat(self._parameters[i])
+        gradient = self._gradients[i] if self._first[i] is None else None
+
+        def seen_of(tensor: Tensor | None, name: str) -> Tensor | None:
+            if tensor is None:
+                return None
+            others = flat(tensor)
+            if len(others) != len(values):
+                raise ValueError(f"the {name} has {len(others)} values, the weight {len(values)}")
+            return pick(others, seen)
+
+        return update_statistics(
+            pick(values, seen),
+            before.to(values.device),
+            gradient=seen_of(gradient, "gradient"),
+            first=seen_of(self._first[i], "first moment"),
+            second=seen_of(self._second[i], "second moment"),
+            threshold=self._thresholds[i],
+            count=len(values),
+        )
+
+    def _spans_of(self, i: int) -> Spans:
+        if self._all_spans is None:
+            self._all_spans = spans(self._selected, self._counts, self._step)
+        begin, end = np.searchsorted(self._selected[:, TENSOR], (i, i + 1))
+        return self._all_spans[0][begin:end], self._all_spans[1][begin:end]
+
+    def _refuse_cleared_gradients(self) -> None:
+        """A gradient that the step itself set to 0 does not say where it wanted to go."""
+        for i, moment in enumerate(self._first):
+            gradient = self._gradients[i]
+            if moment is None and gradient is not None:
+                size, wanted = self._results[i, [GRADIENT_SQUARES, WANTED_SQUARES]]
+                if wanted == 0 and size > 0 and not flat(gradient).any():
+                    self._results[i, [WANTED_SQUARES, SWALLOWED_SQUARES]] = math.nan
+                    self.reasons[i] = "the gradient was cleared inside the step"
+
+
+def _require(count: int, given: Sized, name: str) -> None:
+    if len(given) != count:
+        raise ValueError(f"expected {name} of {count} parameters, found {len(given)}: pass all")

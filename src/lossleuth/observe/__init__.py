@@ -1,0 +1,1 @@
+"""Observing a training script without changing it."""

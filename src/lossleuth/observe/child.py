@@ -1,0 +1,63 @@
+"""Runs the user's script in this process as `python script.py` would, and watches it.
+
+python -m lossleuth.observe.child SCRIPT [ARGS...]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from lossleuth.observe.places import declare_user_file
+from lossleuth.observe.start import VARIABLE, Order, Watch
+
+
+def main() -> None:
+    """Run the script named on the command line; leave as it leaves."""
+    order = json.loads(os.environ[VARIABLE])
+    order["process"] = os.getpid()
+    os.environ[VARIABLE] = json.dumps(order)
+    watch = Watch(Order(**order), main=True)
+    script = sys.argv[1]
+    sys.argv = sys.argv[1:]
+    sys.path[0] = str(Path(script).resolve().parent)
+    declare_user_file(script)
+    watch.start()
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as leaving:
+        watch.finish({"how": "sys.exit", "code": _exit_code(leaving.code)})
+        raise
+    except KeyboardInterrupt as interrupt:
+        watch.finish({"how": "KeyboardInterrupt"})
+        raise interrupt.with_traceback(_own_frames_dropped(interrupt.__traceback__)) from None
+    except BaseException as error:
+        watch.finish({"how": "exception", "error": f"{type(error).__name__}: {error}"})
+        traceback = _own_frames_dropped(error.__traceback__)
+        sys.excepthook(type(error), error.with_traceback(traceback), traceback)
+        sys.stderr.flush()
+        sys.exit(1)
+    else:
+        watch.finish({"how": "end of script"})
+
+
+def _exit_code(code: object) -> int:
+    if code is None:
+        return 0
+    return code if isinstance(code, int) else 1
+
+
+def _own_frames_dropped(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback from the script's first frame on, as without us."""
+    own = (__file__, runpy.__file__, "<frozen runpy>")
+    while traceback is not None and traceback.tb_frame.f_code.co_filename in own:
+        traceback = traceback.tb_next
+    return traceback
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""What clipping does to a gradient: how much of it is kept, and whether it is turned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class Clip:
+    """One call that clipped gradients: norm of its set before, and how much of it was kept."""
+
+    norm: Any
+    limit: float
+    by_value: bool = False
+    cosine: float | None = None
+
+
+@dataclass(frozen=True)
+class ClipEffect:
+    """What clipping did to the whole gradient."""
+
+    norm_before: float
+    factor: float
+    cosine: float
+
+
+def clip_effect(norm_after: float, clips: list[Clip]) -> ClipEffect:
+    """Undo the clips in thought: the norm before, the factor kept, and the change of direction.
+
+    A norm clip scales its own set of tensors; what is outside the set keeps its length, so that
+    clipping a part turns the whole gradient.
+
+    >>> clip_effect(norm_after=1.0, clips=[Clip(norm=4.0, limit=1.0)])
+    ClipEffect(norm_before=4.0, factor=0.25, cosine=1.0)
+    """
+    before, dot = norm_after**2, norm_after**2
+    cosine = 1.0
+    for clip in clips:
+        norm = float(clip.norm)
+        if clip.by_value:
+            before, cosine = norm**2, clip.cosine if clip.cosine is not None else math.nan
+            continue
+        kept = min(1.0, clip.limit / norm) if norm > 0 else 1.0
+        inside_before, inside_after = norm**2, (norm * kept) ** 2
+        before += inside_before - inside_after
+        dot += norm * norm * kept - inside_after
+    norm_before = math.sqrt(before) if before > 0 else 0.0
+    product = norm_before * norm_after
+    if product > 0 and math.isfinite(product):
+        cosine = min(cosine, min(1.0, dot / product)) if not math.isnan(cosine) else cosine
+    factor = norm_after / norm_before if norm_before > 0 else 1.0
+    return ClipEffect(norm_before, factor, cosine)
+
+
+def value_clip_effect(parameters: Sequence[Any], limit: float) -> tuple[float, float]:
+    """Norm of the gradient before it is clamped, and the cosine between before and after."""
+    before = after = dot = 0.0
+    for gradient in _gradients(parameters):
+        clamped = gradient.clamp(-limit, limit)
+        before += float((gradient * gradient).sum())
+        after += float((clamped * clamped).sum())
+        dot += float((gradient * clamped).sum())
+    product = math.sqrt(before * after)
+    return math.sqrt(before), dot / product if product else 1.0
+
+
+def _gradients(parameters: Sequence[Any]) -> Iterator[Any]:
+    for parameter in parameters:
+        if parameter.grad is not None:
+            gradient = parameter.grad.detach()
+            yield (gradient.coalesce().values() if gradient.is_sparse else gradient).double()

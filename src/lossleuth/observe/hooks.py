@@ -1,0 +1,283 @@
+"""The only place that patches torch: each patch with its removal.
+
+Nothing here computes; a hook tells the observer what happened and calls the original with the
+arguments it was given.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lossleuth.observe.failures import Failures
+from lossleuth.observe.observer import Observer
+
+SCALAR_READERS = ("item", "tolist", "__float__", "__int__", "__index__", "numpy")
+
+
+class Hooks:
+    """Installs everything, and takes everything away again."""
+
+    def __init__(
+        self, observer: Observer, failures: Failures, *, activations: bool = False
+    ) -> None:
+        self._observer = observer
+        self._failures = failures
+        self._undo: list[Callable[[], None]] = []
+        self._depth = 0
+        self._quiet = False
+        self._stepped = 0
+        self._activations = activations
+
+    def install(self) -> None:
+        """Patch torch; what cannot be patched is noted, and the rest still works."""
+        for patch in (
+            self._patch_backward,
+            self._patch_optimizers,
+            self._patch_clipping,
+            self._patch_scaler,
+            self._patch_lookups,
+            self._patch_reads,
+            self._patch_loader,
+            self._patch_modules,
+        ):
+            try:
+                patch()
+            except Exception as error:
+                self._failures.note(patch.__name__, error)
+
+    def remove(self) -> None:
+        """Leave torch as it was."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _replace(self, owner: Any, name: str, replacement: Any) -> None:
+        inherited = name not in vars(owner)
+        original = getattr(owner, name)
+
+        def undo() -> None:
+            if inherited:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, original)
+
+        setattr(owner, name, replacement)
+        self._undo.append(undo)
+
+    # backward
+
+    def _patch_backward(self) -> None:
+        """One choke point for `backward`, `autograd.backward` and `autograd.grad`."""
+        original = torch.autograd._engine_run_backward  # type: ignore[attr-defined]  # private, checked by a test
+        observer = self._observer
+
+        def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            # Checkpointing runs the engine inside the engine; that is part of one backward.
+            if self._depth or self._quiet:
+                return original(t_outputs, *args, **kwargs)
+            observer.backward_begins(t_outputs)
+            self._depth += 1
+            try:
+                return original(t_outputs, *args, **kwargs)
+            finally:
+                self._depth -= 1
+                observer.backward_ends()
+
+        functools.update_wrapper(run_backward, original)
+        self._replace(torch.autograd, "_engine_run_backward", run_backward)
+
+    # optimizers
+
+    def _patch_optimizers(self) -> None:
+        from torch.optim.lr_scheduler import LRScheduler
+        from torch.optim.optimizer import (
+            register_optimizer_step_post_hook,
+            register_optimizer_step_pre_hook,
+        )
+
+        self._undo.append(register_optimizer_step_pre_hook(self._before_step).remove)
+        self._undo.append(register_optimizer_step_post_hook(self._after_step).remove)
+        self._remember_instances(torch.optim.Optimizer, self._observer.made_optimizers)
+        self._remember_instances(LRScheduler, self._observer.made_schedulers)
+
+    def _remember_instances(self, kind: type[Any], instances: weakref.WeakSet[Any]) -> None:
+        original = kind.__init__
+
+        @functools.wraps(original)
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            instances.add(self)
+            original(self, *args, **kwargs)
+
+        self._replace(kind, "__init__", init)
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        closure = kwargs.get("closure") or next(filter(callable, args[1:]), None)
+        self._observer.step_called(optimizer)
+        if closure is None:
+            self._observer.update_begins(optimizer)
+            return None
+
+        # Lightning and LBFGS run forward and backward inside `step`: look after the closure.
+        @functools.wraps(closure)
+        def observed() -> Any:
+            value = closure()
+            self._observer.update_begins(optimizer)
+            return value
+
+        swapped = tuple(observed if a is closure else a for a in args)
+        return swapped, {k: observed if v is closure else v for k, v in kwargs.items()}
+
+    def _after_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        self._stepped += 1
+        self._observer.update_ends(optimizer)
+
+    # clipping
+
+    def _patch_clipping(self) -> None:
+        from torch.nn.utils import clip_grad
+
+        by_norm, by_value = clip_grad.clip_grad_norm_, clip_grad.clip_grad_value_
+        observer = self._observer
+
+        @functools.wraps(by_norm)
+        def clip_norm(parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:
+            norm = by_norm(parameters, max_norm, *args, **kwargs)
+            observer.clipped(norm, max_norm)
+            return norm
+
+        @functools.wraps(by_value)
+        def clip_value(parameters: Any, clip_value: float, *args: Any, **kwargs: Any) -> Any:
+            parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+            observer.about_to_clip_by_value(parameters, clip_value)
+            return by_value(parameters, clip_value, *args, **kwargs)
+
+        for owner in (clip_grad, nn.utils):
+            self._replace(owner, "clip_grad_norm_", clip_norm)
+            self._replace(owner, "clip_grad_value_", clip_value)
+
+    # loss scaling
+
+    def _patch_scaler(self) -> None:
+        scaler = torch.amp.GradScaler
+        original_step, original_scale = scaler.step, scaler.scale
+        observer = self._observer
+
+        @functools.wraps(original_step)
+        def step(grad_scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            before = self._stepped
+            result = original_step(grad_scaler, optimizer, *args, **kwargs)
+            if self._stepped == before:
+                observer.update_skipped("GradScaler")
+            return result
+
+        @functools.wraps(original_scale)
+        def scale(grad_scaler: Any, outputs: Any) -> Any:
+            result = original_scale(grad_scaler, outputs)
+            observer.loss_scaled(grad_scaler, outputs, result)
+            return result
+
+        self._replace(scaler, "step", step)
+        self._replace(scaler, "scale", scale)
+
+    # tokens and targets
+
+    def _patch_lookups(self) -> None:
+        observer = self._observer
+
+        def saw_embedding(input: Any, *_args: Any, **_kwargs: Any) -> None:
+            if torch.is_grad_enabled() and not self._quiet:
+                observer.tokens_embedded(input)
+
+        def saw_targets(
+            input: Any,
+            target: Any,
+            weight: Any = None,
+            size_average: Any = None,
+            ignore_index: int = -100,
+            *_args: Any,
+            **_kwargs: Any,
+        ) -> None:
+            if torch.is_grad_enabled() and not self._quiet and input.requires_grad:
+                observer.targets_used(input, target, ignore_index)
+
+        self._replace(F, "embedding", _seeing(F.embedding, saw_embedding))
+        # cross_entropy does not go through nll_loss, so a target is never seen twice.
+        self._replace(F, "cross_entropy", _seeing(F.cross_entropy, saw_targets))
+        self._replace(F, "nll_loss", _seeing(F.nll_loss, saw_targets))
+
+    # numbers that the user's code reads
+
+    def _patch_reads(self) -> None:
+        for name in SCALAR_READERS:
+            self._replace(Tensor, name, self._reading(getattr(Tensor, name)))
+
+    def _reading(self, original: Any) -> Any:
+        observer = self._observer
+        compiling = torch.compiler.is_compiling
+
+        @functools.wraps(original)
+        def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            value = original(tensor, *args, **kwargs)
+            if not compiling() and not self._quiet:
+                observer.value_read(tensor, value)
+            return value
+
+        return read
+
+    # data loaders
+
+    def _patch_loader(self) -> None:
+        from torch.utils.data import dataloader
+
+        base = dataloader._BaseDataLoaderIter
+        original = base.__next__
+        observer = self._observer
+
+        @functools.wraps(original)
+        def following(iterator: Any) -> Any:
+            batch = original(iterator)
+            if torch.is_grad_enabled():
+                observer.batch_loaded(batch)
+            return batch
+
+        self._replace(base, "__next__", following)
+
+    # activations, on demand
+
+    def _patch_modules(self) -> None:
+        if not self._activations:
+            return
+        from torch.nn.modules.module import register_module_forward_hook
+
+        def after(module: nn.Module, _inputs: Any, output: Any) -> None:
+            if torch.is_grad_enabled() and isinstance(output, Tensor):
+                self._observer.module_returned(module, output)
+
+        self._undo.append(register_module_forward_hook(after).remove)
+
+
+def _seeing(original: Any, see: Callable[..., None]) -> Any:
+    """`original`, with a look at its arguments first.
+
+    The result has the original's globals and source, so that TorchScript, which compiles a
+    function from its source and looks names up in its globals, finds what it would find without
+    us; Dynamo traces past the look.
+    """
+    compiling = torch.compiler.is_compiling
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if not compiling():
+            see(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    seeing = types.FunctionType(
+        wrapper.__code__, original.__globals__, original.__name__, None, wrapper.__closure__
+    )
+    return functools.update_wrapper(seeing, original)

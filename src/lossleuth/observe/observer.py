@@ -1,0 +1,329 @@
+"""Turns what the hooks see into steps of a record."""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+import weakref
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lossleuth.kernels.statistics import count_supervised, token_fingerprint
+from lossleuth.observe.activations import Activations
+from lossleuth.observe.clipping import Clip, clip_effect, value_clip_effect
+from lossleuth.observe.failures import Failures, guarded
+from lossleuth.observe.parameters import ParameterTable
+from lossleuth.observe.places import reading_place, user_place
+from lossleuth.observe.resolved import resolved_settings, settings_signature
+from lossleuth.observe.statistics import READINGS
+from lossleuth.observe.unigram import TargetCounts, is_counted
+from lossleuth.observe.window import StepWindow, integer_tensors
+from lossleuth.record.write import RecordWriter
+
+Clock = Callable[[], float]
+
+
+class Observer:
+    """Listens to the hooks; every listening method is guarded, so that none can hurt the run."""
+
+    def __init__(self, open_writer: Callable[[], RecordWriter], failures: Failures) -> None:
+        self.failures = failures
+        self.own_seconds = 0.0
+        self.steps = 0
+        self._open_writer = open_writer
+        self._writer: RecordWriter | None = None
+        self._clock: Clock = time.perf_counter
+        self._started = self._clock()
+        self._phase_began = self._started
+        self._window = StepWindow(self._started)
+        self._table = ParameterTable()
+        self._declared = 0
+        self._settings: object = None
+        self.made_optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
+        self.made_schedulers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._last_places: dict[str, str] = {}
+        self._sees_lookups = False
+        self._updating = 0
+        self._within_update = False
+        self._targets = TargetCounts()
+        self._unscaled: tuple[Callable[[], Any], Any] = (lambda: None, None)
+        self._activations = Activations()
+        self._own_before = 0.0
+
+    @property
+    def writer(self) -> RecordWriter:
+        """The record, opened when there is something to write."""
+        if self._writer is None:
+            self._writer = self._open_writer()
+        return self._writer
+
+    # batch
+
+    @guarded
+    def batch_loaded(self, batch: Any) -> None:
+        """A data loader has handed out a batch."""
+        self._begin_if_updated()
+        if not self._sees_lookups:
+            for tensor in integer_tensors(batch):
+                self._window.lookups.append(token_fingerprint(tensor))
+        self._mark("batch")
+
+    @guarded
+    def tokens_embedded(self, tokens: Any) -> None:
+        """Integers were looked up in a table, with gradients enabled."""
+        self._begin_if_updated()
+        if not isinstance(tokens, Tensor) or tokens.is_floating_point() or not tokens.dim():
+            return
+        seen = token_fingerprint(tokens)
+        # Position ids ascend by one along a row; they say nothing about the batch.
+        if not seen.consecutive:
+            if not self._sees_lookups:
+                self._sees_lookups = True
+                self._window.lookups.clear()
+            self._window.lookups.append(seen)
+
+    @guarded
+    def targets_used(self, scores: Tensor, targets: Any, ignored: int) -> None:
+        """A cross-entropy was taken against class indices, with gradients enabled."""
+        self._begin_if_updated()
+        if isinstance(targets, Tensor) and not targets.is_floating_point():
+            count = count_supervised(targets, ignored)
+            self._window.supervised = (self._window.supervised or 0) + count
+            self._window.classes = scores.shape[0 if scores.dim() == 1 else 1]
+            if is_counted(self.steps):
+                self._targets.add(targets, ignored)
+                self._window.unigram = self._targets.entropy()
+
+    # forward and backward
+
+    @guarded
+    def backward_begins(self, roots: Sequence[Any]) -> None:
+        """The engine is about to differentiate `roots`."""
+        self._begin_if_updated()
+        self._mark("forward")
+        window = self._window
+        window.backwards += 1
+        window.places.setdefault("backward", user_place(3) or "")
+        window.end_micro_batch()
+        for root in roots:
+            if isinstance(root, Tensor) and root.numel() == 1:
+                scaled, loss = self._unscaled
+                window.losses.append(loss if scaled() is root else root.detach().clone())
+        self._table.note_roots(roots)
+
+    @guarded
+    def backward_ends(self) -> None:
+        """The engine has run."""
+        self._mark("backward")
+        if not self._table.optimizers:
+            self._table.before_hand_update()
+
+    @guarded
+    def loss_scaled(self, scaler: Any, loss: Any, scaled: Any) -> None:
+        """A loss was multiplied by a scaler's factor, and may be beyond its format now."""
+        if scaler.is_enabled() and isinstance(loss, Tensor):
+            self._begin_if_updated()
+            self._window.loss_scale = float(scaler.get_scale())
+            self._unscaled = (weakref.ref(scaled), loss.detach().clone())
+
+    # clip
+
+    @guarded
+    def clipped(self, norm: Any, limit: float) -> None:
+        """Gradients were clipped by norm; `norm` is what it was."""
+        kept = norm.detach().clone() if isinstance(norm, Tensor) else norm
+        self._window.clips.append(Clip(kept, float(limit)))
+        self._mark("clip")
+
+    @guarded
+    def about_to_clip_by_value(self, parameters: Sequence[Tensor], limit: float) -> None:
+        """Gradients will be clipped element by element."""
+        norm, cosine = value_clip_effect(parameters, float(limit))
+        self._window.clips.append(Clip(norm, float(limit), by_value=True, cosine=cosine))
+
+    # update
+
+    @guarded
+    def step_called(self, optimizer: torch.optim.Optimizer) -> None:
+        """`optimizer.step` was called; with a closure, forward and backward are still to come."""
+        if id(optimizer) in self._window.optimizers:
+            self._close()
+        self._updating = id(optimizer)
+
+    @guarded
+    def update_begins(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer is about to use the gradients."""
+        self._mark("other")
+        # A closure may be called again and again in one step; the first time is its beginning.
+        if self._updating:
+            self._table.before_update(optimizer)
+            self._updating = 0
+            self._within_update = True
+
+    @guarded
+    def update_ends(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer has made its update."""
+        window = self._window
+        self._within_update = False
+        window.optimizers.add(id(optimizer))
+        window.places.setdefault("update", user_place(3) or "")
+        window.updated_by.append(type(optimizer).__name__)
+        window.rates.extend(float(group.get("lr", math.nan)) for group in optimizer.param_groups)
+        self._table.after_update(optimizer)
+        self._mark("update")
+
+    @guarded
+    def update_skipped(self, by: str) -> None:
+        """An update was asked for and not made."""
+        self._window.skipped_by.append(by)
+
+    # what the user reads
+
+    @guarded
+    def value_read(self, tensor: Any, value: Any) -> None:
+        """A tensor's value was taken out of torch; it counts where the user's code did it."""
+        if tensor.dim() == 0 and tensor.is_floating_point():
+            place = reading_place(4)
+            if place is not None:
+                self._window.read(value, place)
+
+    @guarded
+    def module_returned(self, module: torch.nn.Module, output: Tensor) -> None:
+        """A module has returned a tensor (only where activations are wanted)."""
+        self._activations.add(module, output)
+
+    # steps
+
+    def _begin_if_updated(self) -> None:
+        """Close the step before, if what happens now belongs to the next."""
+        if self._updating or self._within_update:
+            return
+        if not self._window.updated and not self._table.optimizers:
+            for by in self._table.hand_updates():
+                self._window.updated_by.append(by)
+        if self._window.updated:
+            self._close()
+
+    def _mark(self, phase: str) -> None:
+        now = self._clock()
+        self._window.spent(phase, now - self._phase_began)
+        self._phase_began = now
+
+    def _close(self) -> None:
+        window, now = self._window, self._clock()
+        window.end_micro_batch()
+        self._declare_parameters()
+        self._declare_settings()
+        matrix = self._table.take_readings()
+        scalars = self._scalars(window, now, matrix)
+        self._window = StepWindow(now)
+        self._phase_began = now
+        self.writer.step(scalars, matrix)
+        if self._activations:
+            self.writer.event("activations", self._activations.take(self.steps))
+        self.steps += 1
+
+    def _scalars(self, window: StepWindow, now: float, matrix: Any) -> dict[str, Any]:
+        losses = [loss.item() for loss in window.losses]
+        norm = _global_norm(matrix)
+        effect = clip_effect(norm, window.clips) if norm is not None else None
+        seconds = now - window.began
+        own, self._own_before = self.own_seconds - self._own_before, self.own_seconds
+        scalars: dict[str, Any] = {
+            "step": self.steps,
+            "elapsed": now - self._started,
+            "seconds": seconds,
+            "own_seconds": own,
+            "phases": window.seconds,
+            "backwards": window.backwards,
+            "updates": len(window.updated_by),
+            "updated_by": window.updated_by,
+            "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
+        optional = {
+            "loss": sum(losses) / len(losses) if losses else None,
+            "losses": losses if len(losses) > 1 else None,
+            "loss_scale": window.loss_scale,
+            "reads": [[_number(value), place] for value, place in window.reads] or None,
+            "lr": window.rates[0] if window.rates else None,
+            "rates": window.rates if len(window.rates) > 1 else None,
+            "skipped_by": window.skipped_by or None,
+            "grad_norm": norm,
+            "grad_norm_before_clip": effect.norm_before if effect else None,
+            "clip_factor": effect.factor if effect and window.clips else None,
+            "clip_cosine": effect.cosine if effect and window.clips else None,
+            "clip_limit": window.clips[-1].limit if window.clips else None,
+            "supervised": window.supervised,
+            "classes": window.classes,
+            "unigram": window.unigram,
+            **_batch(window, seconds),
+        }
+        if window.places != self._last_places:
+            optional["places"] = self._last_places = window.places
+        return scalars | {name: value for name, value in optional.items() if value is not None}
+
+    def _declare_parameters(self) -> None:
+        if self._table.version != self._declared:
+            self._declared = self._table.version
+            self.writer.parameters(self._table.names, self._table.sizes, READINGS)
+
+    def _declare_settings(self) -> None:
+        optimizers = self._table.optimizers
+        signature = settings_signature(optimizers)
+        if signature != self._settings:
+            self._settings = signature
+            settings = resolved_settings(optimizers, list(self.made_schedulers))
+            idle = [type(o).__name__ for o in self.made_optimizers if o not in optimizers]
+            seed = {"torch_seed": torch.initial_seed()}
+            self.writer.event("settings", settings | {"idle_optimizers": idle} | seed)
+
+    @guarded
+    def told(self, kind: str, data: dict[str, Any]) -> None:
+        """Something about the run that is not a step."""
+        self.writer.event(kind, data)
+
+    @guarded
+    def finish(self, reason: dict[str, Any]) -> None:
+        """The run is over: close the last step and the record."""
+        self._begin_if_updated()
+        if not self._window.empty:
+            self.writer.event("unfinished", {"backwards": self._window.backwards})
+        summary: dict[str, Any] = {"steps": self.steps, "own_seconds": self.own_seconds}
+        if self.failures.count:
+            summary["failures"] = self.failures.sentence()
+        self.writer.end(reason | summary)
+
+
+def _batch(window: StepWindow, seconds: float) -> dict[str, Any]:
+    """Fingerprint and size of the tokens of a step, micro-batches taken together."""
+    if not window.micro_batches:
+        return {}
+    tokens = sum(batch.count for batch in window.micro_batches)
+    hashes = [batch.hash & 0xFFFFFFFFFFFFFFFF for batch in window.micro_batches]
+    combined = hashes[0] if len(hashes) == 1 else zlib.crc32(repr(hashes).encode())
+    return {
+        "batch": f"{combined:016x}",
+        "micro_batches": [f"{h:016x}" for h in hashes] if len(hashes) > 1 else None,
+        "tokens": tokens,
+        "largest_token": max(batch.largest for batch in window.micro_batches),
+        "tokens_per_second": tokens / seconds if seconds else None,
+    }
+
+
+def _global_norm(matrix: Any) -> float | None:
+    """L2 norm over all gradients that are there; a gradient that is NaN makes it NaN."""
+    if matrix is None or not len(matrix):
+        return None
+    there = ~np.isnan(matrix[:, READINGS.index("grad_nonfinite")])
+    norms = matrix[there, READINGS.index("grad_l2")]
+    return float(np.sqrt((norms**2).sum())) if len(norms) else None
+
+
+def _number(value: Any) -> Any:
+    return value if isinstance(value, int | float) else float(value)

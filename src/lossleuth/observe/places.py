@@ -1,0 +1,77 @@
+"""Which line of the user's own code is at work."""
+
+from __future__ import annotations
+
+import site
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+
+import lossleuth
+
+
+def _library_folders() -> tuple[str, ...]:
+    folders = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders |= set(site.getsitepackages()) | {site.getusersitepackages()}
+    folders.add(str(Path(lossleuth.__file__).parent))
+    return tuple(sorted(folder for folder in folders if folder))
+
+
+LIBRARY_FOLDERS = _library_folders()
+
+
+@cache
+def is_library(filename: str) -> bool:
+    """Whether a source file belongs to Python, an installed package or lossleuth.
+
+    Everything else is the user's: the script, modules beside it, a notebook cell.
+
+    >>> import json
+    >>> is_library(json.__file__), is_library("train.py")
+    (True, False)
+    """
+    if filename in _declared:
+        return False
+    if filename.startswith("<frozen") or "dist-packages" in filename:
+        return True
+    return any(filename.startswith(folder) for folder in LIBRARY_FOLDERS)
+
+
+def declare_user_file(filename: str) -> None:
+    """The script is the user's wherever it lies, be it in an installed package."""
+    _declared.add(filename)
+    is_library.cache_clear()
+
+
+def user_place(skip: int = 1) -> str | None:
+    """File and line of the innermost frame in the user's code, or None."""
+    frame = sys._getframe(skip)
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if not is_library(filename):
+            return f"{filename}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]  # None ends the walk
+    return None
+
+
+def reading_place(skip: int = 1) -> str | None:
+    """The user's line that reads a value, or None where a library reads it.
+
+    Torch's own frames in between do not count: formatting a tensor reads it inside torch on
+    the user's behalf.
+    """
+    frame = sys._getframe(skip)
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if not is_library(filename):
+            return f"{filename}:{frame.f_lineno}"
+        if not filename.startswith((_TORCH, _OWN)):
+            return None
+        frame = frame.f_back  # type: ignore[assignment]  # None ends the walk
+    return None
+
+
+_declared: set[str] = set()
+_OWN = str(Path(lossleuth.__file__).parent)
+_TORCH = str(Path(sysconfig.get_path("purelib")) / "torch") + "/"

@@ -1,0 +1,109 @@
+"""What a run was made of besides its script: files, libraries, packages.
+
+The fault is often in a file that nobody opened in an editor: a token file, a checkpoint, a
+compiled kernel, a settings file. Python's audit hook tells what is opened, at no cost worth
+naming; it cannot be taken away again, so it turns deaf instead.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from lossleuth.observe.places import is_library
+
+MOST_FILES = 2000
+UNINTERESTING = (".py", ".pyc", ".pyi", ".pth", ".so")
+SYSTEM_FOLDERS = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/")
+
+
+class Provenance:
+    """Collects the names of files while a script runs."""
+
+    def __init__(self) -> None:
+        self.read: dict[str, None] = {}
+        self.written: dict[str, None] = {}
+        self.libraries: dict[str, None] = {}
+        self._listening = False
+
+    def listen(self) -> None:
+        """Start to note what is opened."""
+        self._listening = True
+        sys.addaudithook(self._audit)
+
+    def stop(self) -> None:
+        """Turn deaf."""
+        self._listening = False
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._listening:
+            return
+        if event == "open":
+            self._opened(arguments)
+        elif event == "ctypes.dlopen" and arguments and isinstance(arguments[0], str):
+            self.libraries.setdefault(_absolute(arguments[0]))
+
+    def _opened(self, arguments: tuple[Any, ...]) -> None:
+        path, mode, flags = (*arguments, None, None, None)[:3]
+        if not isinstance(path, str | bytes | os.PathLike):
+            return
+        name = _absolute(os.fsdecode(path))
+        if name.endswith(UNINTERESTING) or is_library(name) or name.startswith(SYSTEM_FOLDERS):
+            return
+        writes = isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
+        if isinstance(mode, str):
+            writes = writes or any(letter in mode for letter in "wax")
+        known = self.written if writes else self.read
+        if len(known) < MOST_FILES:
+            known.setdefault(name)
+
+    def summary(self) -> dict[str, Any]:
+        """Everything that was seen, and what is loaded now."""
+        mapped = mapped_files()
+        return {
+            "files_read": [*self.read],
+            "files_written": [*self.written],
+            "files_mapped": [name for name in mapped if not name.endswith(UNINTERESTING)],
+            "libraries": sorted({*self.libraries, *(n for n in mapped if _is_foreign(n))}),
+            "packages": imported_packages(),
+        }
+
+
+def mapped_files() -> list[str]:
+    """Files that the process has mapped into memory, which no Python call may have opened."""
+    try:
+        lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    names = {line.split(maxsplit=5)[5] for line in lines if len(line.split(maxsplit=5)) == 6}
+    return sorted(n for n in names if n.startswith("/") and not n.startswith(SYSTEM_FOLDERS))
+
+
+def imported_packages() -> dict[str, str]:
+    """Version of every installed distribution of which a module is loaded.
+
+    >>> "numpy" in imported_packages()
+    True
+    """
+    tops = {name.partition(".")[0] for name in sys.modules}
+    found = {}
+    for module, distributions in importlib.metadata.packages_distributions().items():
+        if module in tops:
+            for distribution in distributions:
+                found[distribution] = importlib.metadata.version(distribution)
+    return dict(sorted(found.items()))
+
+
+def _is_foreign(name: str) -> bool:
+    """A shared library that did not come with an installed package."""
+    return ".so" in Path(name).name and not is_library(name)
+
+
+def _absolute(name: str) -> str:
+    try:
+        return os.path.abspath(name)  # noqa: PTH100  # resolve() would follow links
+    except OSError:
+        return name

@@ -1,0 +1,122 @@
+"""Starting to watch inside a process: the script's own, or one that it spawned.
+
+A process is told by its environment what to do, so that children started by `spawn`, torchrun
+or a launcher are watched like their parent; each writes a record of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lossleuth.observe.failures import Failures
+from lossleuth.observe.provenance import Provenance
+from lossleuth.observe.torch_import import after_torch_import
+
+if TYPE_CHECKING:
+    from lossleuth.observe.hooks import Hooks
+    from lossleuth.observe.observer import Observer
+
+VARIABLE = "LOSSLEUTH_WATCH"
+STARTUP_FOLDER = str(Path(__file__).parent / "startup")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to record, and where."""
+
+    directory: str
+    header: dict[str, Any]
+    process: int
+    activations: bool = False
+
+    def environment(self) -> dict[str, str]:
+        """Variables that make this order reach every process that the script starts."""
+        paths = [STARTUP_FOLDER, os.environ.get("PYTHONPATH", "")]
+        return {
+            VARIABLE: json.dumps(asdict(self)),
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        }
+
+
+class Watch:
+    """Watching in one process."""
+
+    def __init__(self, order: Order, *, main: bool) -> None:
+        self.failures = Failures()
+        self.provenance = Provenance()
+        self.observer: Observer | None = None
+        self._hooks: Hooks | None = None
+        self._order = order
+        self._main = main
+        self._process = os.getpid()
+        self._finished = False
+        self._warnings: list[str] = []
+
+    def start(self) -> None:
+        """Listen from now on, and hook into torch as soon as it is there."""
+        os.register_at_fork(after_in_child=self._forget)
+        self.provenance.listen()
+        after_torch_import(self._install)
+        atexit.register(self.finish, {"how": "exit"})
+
+    def finish(self, reason: dict[str, Any]) -> None:
+        """End the record, once, with how the run ended."""
+        if self._finished or os.getpid() != self._process:
+            return
+        self._finished = True
+        self.provenance.stop()
+        try:
+            if self._hooks is not None:
+                self._hooks.remove()
+            if self.observer is not None and (self._main or self.observer.steps):
+                self.observer.told("provenance", self.provenance.summary())
+                self.observer.finish(reason)
+        except Exception as error:
+            self.failures.note("finish", error)
+        for sentence in filter(None, [*self._warnings, self.failures.sentence()]):
+            print(f"lossleuth: {sentence}", file=sys.stderr)
+
+    def _install(self) -> None:
+        try:
+            from lossleuth.observe.hooks import Hooks
+            from lossleuth.observe.observer import Observer
+
+            self.observer = Observer(self._open_writer, self.failures)
+            self._hooks = Hooks(self.observer, self.failures, activations=self._order.activations)
+            self._hooks.install()
+        except Exception as error:
+            self.failures.note("install", error)
+
+    def _open_writer(self) -> Any:
+        from lossleuth.record.write import RecordWriter
+
+        directory = Path(self._order.directory)
+        header = dict(self._order.header, process=os.getpid(), started=time.time())
+        if not self._main:
+            directory = directory / "processes" / str(os.getpid())
+            header["parent"] = self._order.process
+        return RecordWriter.create(directory, header, self._warnings.append)
+
+    def _forget(self) -> None:
+        """In a forked child: it is not ours to record."""
+        self._finished = True
+        self.provenance.stop()
+        if self._hooks is not None:
+            self._hooks.remove()
+
+
+def start_from_environment() -> None:
+    """Watch this process if its environment says so; never fail."""
+    try:
+        order = Order(**json.loads(os.environ[VARIABLE]))
+        if order.process != os.getpid():
+            Watch(order, main=False).start()
+    except Exception as error:
+        print(f"lossleuth: this process is not watched: {error!r}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Put at the head of PYTHONPATH for processes that a watched script starts."""

@@ -1,0 +1,81 @@
+"""What is collected between one update and the next: a step.
+
+A step ends at an update. It is closed only when the next one begins, so that several optimizers
+that step in turn, and what the script reads after its update, belong to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lossleuth.observe.clipping import Clip
+
+MOST_READS = 32
+
+
+@dataclass
+class StepWindow:
+    """One step in the making."""
+
+    began: float
+    losses: list[Any] = field(default_factory=list)
+    reads: list[tuple[Any, str]] = field(default_factory=list)
+    clips: list[Clip] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+    updated_by: list[str] = field(default_factory=list)
+    optimizers: set[int] = field(default_factory=set)
+    skipped_by: list[str] = field(default_factory=list)
+    backwards: int = 0
+    places: dict[str, str] = field(default_factory=dict)
+    loss_scale: float | None = None
+    lookups: list[Any] = field(default_factory=list)
+    micro_batches: list[Any] = field(default_factory=list)
+    supervised: int | None = None
+    classes: int | None = None
+    unigram: float | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def updated(self) -> bool:
+        """Whether an update was made or skipped: then the next thing begins a new step."""
+        return bool(self.updated_by or self.skipped_by)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing that makes a step has happened."""
+        return not self.backwards and not self.updated
+
+    def end_micro_batch(self) -> None:
+        """Of the integers looked up since the last backward, the longest list is the tokens."""
+        if self.lookups:
+            self.micro_batches.append(max(self.lookups, key=lambda seen: seen.count))
+            self.lookups = []
+
+    def read(self, value: Any, place: str) -> None:
+        """The user's code has read a number."""
+        if len(self.reads) < MOST_READS:
+            self.reads.append((value, place))
+
+    def spent(self, phase: str, seconds: float) -> None:
+        """Add time to one of the five phases."""
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
+
+
+def integer_tensors(batch: Any) -> list[Any]:
+    """The tensors of whole numbers, one dimension or more, in what a data loader gives.
+
+    >>> import torch
+    >>> found = integer_tensors({"ids": torch.arange(3), "weights": torch.ones(2), "n": 3})
+    >>> [tuple(tensor.shape) for tensor in found]
+    [(3,)]
+    """
+    if hasattr(batch, "is_floating_point"):
+        whole = not batch.is_floating_point() and not batch.is_complex() and batch.dim()
+        return [batch] if whole else []
+    if isinstance(batch, Mapping):
+        batch = list(batch.values())
+    if isinstance(batch, list | tuple):
+        return [tensor for part in batch for tensor in integer_tensors(part)]
+    return []

@@ -1,0 +1,303 @@
+"""Writing a record from inside somebody's training: cheap, and never in its way.
+
+Each frame is handed to the operating system whole and at once, so that what was acknowledged
+survives the death of the process. Whatever goes wrong here costs frames, which are counted, and
+never the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec
+
+from numpy.typing import NDArray
+
+from lossleuth.record import frames, payloads, values
+from lossleuth.record.claim import claim
+from lossleuth.record.frames import Kind
+
+_SECONDS_BETWEEN_LOOKS = 1.0
+
+P = ParamSpec("P")
+
+
+def _guarded(
+    method: Callable[Concatenate[RecordWriter, P], None],
+) -> Callable[Concatenate[RecordWriter, P], None]:
+    """Keep our failures out of the training, and forked children out of the log."""
+
+    @functools.wraps(method)
+    def call(writer: RecordWriter, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        if writer._process != os.getpid():
+            return
+        try:
+            with writer._lock:
+                method(writer, *args, **kwargs)
+        except Exception as error:
+            writer._miss(_in_words(error))
+
+    return call
+
+
+class RecordWriter:
+    """Appends frames to the log of one run.
+
+    No method raises, a full disk or a deleted directory included; `trouble` says afterwards what
+    the record misses. In a forked child every method does nothing.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> writer = RecordWriter.create(folder / "run", {"script": "train.py"}, warn=print)
+    >>> writer.parameters(["wte.weight"], [1024], ["gradient_norm", "norm"])
+    >>> writer.step({"step": 0, "loss": 6.9}, np.array([[0.5, 22.6]]))
+    >>> writer.step({"step": 1, "loss": float("nan")}, None)
+    >>> writer.end({"exit": 0})
+    >>> writer.lost, writer.trouble
+    (0, None)
+    """
+
+    def __init__(self, directory: Path, descriptor: int, warn: Callable[[str], None]) -> None:
+        self.directory = directory
+        self.lost = 0
+        """How many frames could not be written."""
+        self.unrecorded = 0
+        """How many values and matrices had to be left out of frames that were written."""
+        self._descriptor: int | None = descriptor
+        self._warn = warn
+        self._process = os.getpid()
+        # Reentrant: a signal handler may record the end while a step is being written.
+        self._lock = threading.RLock()
+        self._table: payloads.Table | None = None
+        self._last_step = -1
+        # What the frames that follow would be misread without; written before the next one.
+        self._owed = {"opening": frames.OPENING}
+        # How many frames were lost since the last that was written.
+        self._gap = 0
+        # A boundary of frames at or before the end of the log.
+        self._whole = 0
+        self._torn = False
+        self._next_look = 0.0
+        self._why_gone: str | None = None
+        self._why_lost: str | None = None
+        self._why_unrecorded: str | None = None
+        _writers.add(self)
+
+    @classmethod
+    def create(
+        cls, directory: Path, header: Mapping[str, Any], warn: Callable[[str], None]
+    ) -> RecordWriter:
+        """Make the run directory and begin its log; BadInput if nothing can be written there.
+
+        A record is never overwritten: where one stands the directory becomes `<name>-2` and so on.
+        """
+        writer = cls(*claim(Path(directory)), warn)
+        try:
+            frame = frames.encode(Kind.HEADER, writer._json(header))
+        except Exception as error:
+            writer._leave_out(f"the header ({_in_words(error)})")
+            frame = frames.encode(Kind.HEADER, b"{}")
+        writer._owed["header"] = frame
+        writer._pay(writer._descriptor)
+        return writer
+
+    @_guarded
+    def parameters(
+        self, names: Sequence[str], sizes: Sequence[int], columns: Sequence[str]
+    ) -> None:
+        """Declare the rows and columns of the matrices of the steps that follow."""
+        # Should this fail, no later matrix may be read by the table before it.
+        self._table = None
+        table = payloads.Table(tuple(names), tuple(map(int, sizes)), tuple(columns))
+        self._owed["table"] = frames.encode(Kind.PARAMETERS, payloads.encode_table(table))
+        self._table = table
+        self._pay(self._descriptor)
+
+    @_guarded
+    def step(self, scalars: Mapping[str, Any], matrix: NDArray[Any] | None) -> None:
+        """Append a step: `scalars["step"]` is its number, else it is one after the last.
+
+        The matrix has a row for each declared parameter and a column for each declared column.
+        """
+        number = payloads.step_number(scalars.get("step"))
+        self._last_step = self._last_step + 1 if number is None else number
+        parts = payloads.step_parts(self._last_step, self._json(scalars), self._matrix(matrix))
+        self._append(frames.encode(Kind.STEP, *parts))
+
+    @_guarded
+    def event(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Append something that happened."""
+        self._append(self._event(kind, data))
+
+    @_guarded
+    def end(self, reason: Mapping[str, Any]) -> None:
+        """Append why the run ended, and let go of the log."""
+        self._next_look = 0.0
+        try:
+            self._append(frames.encode(Kind.END, self._json(reason)))
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the log; without `end`, readers take the run to have ended abnormally."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+    @property
+    def trouble(self) -> str | None:
+        """One sentence on what the record misses and why; None if it misses nothing."""
+        said = []
+        if self.lost:
+            said.append(f"misses {self.lost} frames: {self._why_gone or self._why_lost}")
+        elif self._why_gone:
+            said.append(self._why_gone)
+        if self.unrecorded:
+            said.append(f"misses {self.unrecorded} values, the first: {self._why_unrecorded}")
+        return f"the record in {self.directory} {', and '.join(said)}" if said else None
+
+    def _json(self, value: Mapping[str, Any]) -> bytes:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"a mapping was expected, found {type(value).__name__}")
+        encoded, left_out = values.encode_json(value)
+        for what in left_out:
+            self._leave_out(what)
+        return encoded
+
+    def _event(self, kind: str, data: Mapping[str, Any]) -> bytes:
+        named = b'{"kind":' + values.encode_json(str(kind))[0] + b',"data":'
+        return frames.encode(Kind.EVENT, named, self._json(data), b"}")
+
+    def _matrix(self, matrix: NDArray[Any] | None) -> bytes:
+        if matrix is None:
+            return b""
+        try:
+            if self._table is None:
+                raise ValueError("a matrix whose parameters were not declared")
+            return payloads.matrix_bytes(matrix, self._table)
+        except ValueError as error:
+            self._leave_out(str(error))
+            return b""
+
+    def _append(self, frame: bytes) -> None:
+        """Write a frame, after all that must stand before it; else count it as lost."""
+        if time.monotonic() >= self._next_look and self._descriptor is not None:
+            self._look(self._descriptor)
+        descriptor = self._descriptor
+        if descriptor is None:
+            self._miss("it came after the end")
+        elif not (self._pay(descriptor) and self._write(descriptor, frame)):
+            self._miss(None)
+
+    def _pay(self, descriptor: int | None) -> bool:
+        """Write what is owed: the opening, the header, a table; False if that failed."""
+        if descriptor is None:
+            return False
+        for key in tuple(self._owed):
+            if not self._write(descriptor, self._owed[key]):
+                return False
+            del self._owed[key]
+        return True
+
+    def _write(self, descriptor: int, data: bytes) -> bool:
+        """Write all of `data`, with word of a gap before it, or nothing."""
+        begun = self._whole > len(frames.OPENING)
+        gap, self._gap = (self._gap, 0) if begun else (0, self._gap)
+        if gap:
+            data = self._event("lost", {"frames": gap}) + data
+        start, written = self._whole, 0
+        try:
+            if self._torn:
+                self._heal(descriptor, start)
+            written = os.write(descriptor, data)
+            while written < len(data):
+                written += os.write(descriptor, data[written:])
+            # Not start + len: a signal handler may have written a frame meanwhile.
+            self._whole += len(data)
+        except BaseException as error:
+            self._gap += gap
+            self._torn = True
+            with contextlib.suppress(OSError):
+                if isinstance(error, OSError):
+                    os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+                self._heal(descriptor, start)
+            if not isinstance(error, OSError):
+                raise
+            self._explain(error.strerror or str(error))
+            return False
+        return True
+
+    def _heal(self, descriptor: int, start: int) -> None:
+        """Cut off what follows the last whole frame; `start` is a boundary of frames."""
+        size = os.fstat(descriptor).st_size
+        whole = start + frames.scan(os.pread(descriptor, max(0, size - start), start)).end
+        if whole < size:
+            os.ftruncate(descriptor, whole)
+        self._whole = whole
+        self._torn = False
+
+    def _look(self, descriptor: int) -> None:
+        """Once a second: is the log still there, and is it what we wrote?"""
+        self._next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
+        found = os.fstat(descriptor)
+        if found.st_nlink == 0:
+            self._why_gone = "was deleted during the run"
+        elif found.st_size < self._whole:
+            self._why_gone = "was cut short by another program"
+        elif found.st_size > self._whole:
+            self._heal(descriptor, self._whole)
+        if self._why_gone:
+            self._tell(f"the record in {self.directory} {self._why_gone}")
+            self.close()
+
+    def _miss(self, why: str | None) -> None:
+        """Count a frame that was lost."""
+        self.lost += 1
+        self._gap += 1
+        if why is not None:
+            self._explain(why)
+
+    def _explain(self, why: str) -> None:
+        """Say once why frames are lost."""
+        if self._why_lost is None and self._why_gone is None:
+            self._why_lost = why
+            self._tell(f"the record in {self.directory} misses frames: {why}")
+
+    def _leave_out(self, what: str) -> None:
+        """Count a value that cannot be recorded."""
+        self.unrecorded += 1
+        if self._why_unrecorded is None:
+            self._why_unrecorded = what
+            self._tell(f"the record in {self.directory} misses values: {what}")
+
+    def _tell(self, sentence: str) -> None:
+        with contextlib.suppress(Exception):
+            self._warn(f"{sentence}; training goes on")
+
+
+def _in_words(error: Exception) -> str:
+    """An error as words, even one whose own words fail."""
+    try:
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    except Exception:
+        return type(error).__name__
+
+
+_writers: weakref.WeakSet[RecordWriter] = weakref.WeakSet()
+
+
+def _let_go_in_child() -> None:
+    # Else a worker that outlives its parent would hold the parent's lock.
+    for writer in _writers:
+        writer.close()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
