@@ -2,12 +2,14 @@
 
 Each rival lives in a process of its own, so that allocator state and peak memory are its own,
 and only one computes at a time. Rounds of a few steps go round-robin, so that a slow minute of
-the machine falls on all; a speed is the median over rounds of a ratio within the round.
+the machine falls on all; a speed is the median over rounds of a ratio within the round. Rounds
+in which other processes took processor time are left out where enough others remain.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -17,9 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-FEWEST_ROUNDS = 6
+FEWEST_ROUNDS = 10
 RESAMPLES = 4000
+# Share of the processors that others may take in a round that still counts as quiet.
+QUIET = 0.05
 
 
 @dataclass(frozen=True)
@@ -33,10 +38,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Lap:
-    """A few steps: how long they took and the value of each."""
+    """A few steps: the value of each, how long they took, and in how much processor time."""
 
-    seconds: float
     values: list[float]
+    seconds: float
+    processor_seconds: float
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,20 @@ class Profile:
     def share(self, *names: str) -> float:
         """Share of the time spent in these operators."""
         return sum(self.operators.get(name, 0.0) for name in names) / self.seconds
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Seconds of each rival (row) in each round, and the share of processors others took."""
+
+    seconds: NDArray[np.float64]
+    foreign: NDArray[np.float64]
+
+    def quiet(self) -> Rounds:
+        """The undisturbed rounds; where they are too few, the least disturbed quarter."""
+        limit = max(QUIET, np.quantile(self.foreign, 0.25))
+        kept = self.foreign <= limit
+        return Rounds(self.seconds[:, kept], self.foreign[kept])
 
 
 @dataclass(frozen=True)
@@ -81,7 +101,7 @@ class Rival:
         self._process = context.Process(target=_serve, args=(theirs, side), daemon=True)
         self._process.start()
         theirs.close()
-        self._pipe.recv()
+        self._answer()
 
     def __enter__(self) -> Rival:
         return self
@@ -104,7 +124,17 @@ class Rival:
 
     def _ask(self, what: str, count: int) -> Any:
         self._pipe.send((what, count))
-        return self._pipe.recv()
+        return self._answer()
+
+    def _answer(self) -> Any:
+        try:
+            return self._pipe.recv()
+        except EOFError:
+            self._process.join()
+            raise RuntimeError(
+                f"expected {self.name} to answer, found its process ended with exit code "
+                f"{self._process.exitcode}: look above for its own words"
+            ) from None
 
 
 def start(sides: Sequence[Side], stack: ExitStack) -> list[Rival]:
@@ -112,23 +142,29 @@ def start(sides: Sequence[Side], stack: ExitStack) -> list[Rival]:
     return [stack.enter_context(Rival(side)) for side in sides]
 
 
-def race(rivals: Sequence[Rival], steps: int, budget: float) -> list[list[float]]:
-    """Rounds of `steps` steps for `budget` seconds; a row of seconds per rival, one per round.
+def race(rivals: Sequence[Rival], steps: int, budget: float) -> Rounds:
+    """Rounds of `steps` steps of each rival, for `budget` seconds.
 
     Each round has an order of its own, so that nobody always runs after the same rival.
     """
-    rows: list[list[float]] = [[] for _ in rivals]
+    seconds: list[list[float]] = []
+    foreign: list[float] = []
     orders = np.random.default_rng(0)
     began = time.perf_counter()
-    while len(rows[0]) < FEWEST_ROUNDS or time.perf_counter() - began < budget:
-        for which in orders.permutation(len(rivals)).tolist():
-            rows[which].append(rivals[which].steps(steps).seconds)
-    return rows
+    while len(seconds) < FEWEST_ROUNDS or time.perf_counter() - began < budget:
+        busy = _busy_seconds()
+        laps = {which: rivals[which].steps(steps) for which in orders.permutation(len(rivals))}
+        busy = _busy_seconds() - busy
+        wall = sum(lap.seconds for lap in laps.values())
+        own = sum(lap.processor_seconds for lap in laps.values())
+        foreign.append((busy - own) / (wall * (os.cpu_count() or 1)))
+        seconds.append([laps[which].seconds for which in range(len(rivals))])
+    return Rounds(np.array(seconds).T, np.array(foreign))
 
 
-def speed_ratio(seconds: Sequence[float], reference: Sequence[float]) -> Ratio:
+def speed_ratio(seconds: NDArray[np.float64], reference: NDArray[np.float64]) -> Ratio:
     """How many times as fast as the reference, from the seconds of each round."""
-    ratios = np.asarray(reference) / np.asarray(seconds)
+    ratios = reference / seconds
     picks = np.random.default_rng(0).integers(len(ratios), size=(RESAMPLES, len(ratios)))
     low, high = np.quantile(np.median(ratios[picks], axis=1), (0.025, 0.975))
     return Ratio(float(np.median(ratios)), float(low), float(high))
@@ -153,9 +189,9 @@ def _serve(pipe: Connection, side: Side) -> None:
 
 
 def _lap(stepper: Iterator[float], count: int) -> Lap:
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.process_time()
     values = [next(stepper) for _ in range(count)]
-    return Lap(time.perf_counter() - began, values)
+    return Lap(values, time.perf_counter() - began, time.process_time() - used)
 
 
 def _profile(stepper: Iterator[float], count: int) -> Profile:
@@ -172,3 +208,13 @@ def _resident(field: str) -> float:
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024
     raise RuntimeError(f"expected {field} in /proc/self/status, found none: run on Linux")
+
+
+def _busy_seconds() -> float:
+    """Processor time that the machine has spent on anything, or lost to its host."""
+    user, nice, system, _idle, _wait, *rest = _processor_ticks()
+    return (user + nice + system + sum(rest[:3])) / os.sysconf("SC_CLK_TCK")
+
+
+def _processor_ticks() -> list[int]:
+    return [int(field) for field in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]

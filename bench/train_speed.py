@@ -55,8 +55,8 @@ class Size:
 
 
 SIZES = (
-    Size("0.8 M", TrainSettings(steps=2000), steps=5, budget=60),
-    Size("10 M", TrainSettings(steps=2000, layers=6, width=384, heads=6), steps=1, budget=110),
+    Size("0.8 M", TrainSettings(steps=2000), steps=5, budget=40),
+    Size("10 M", TrainSettings(steps=2000, layers=6, width=384, heads=6), steps=1, budget=80),
 )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from recorded import MATRIX, NAMES, never, same, started
 
+from lossleuth.record import write
 from lossleuth.record.claim import FILE_NAME
 from lossleuth.record.read import Record
 from lossleuth.record.write import RecordWriter
@@ -245,6 +246,17 @@ def test_a_matrix_without_declared_parameters_costs_the_matrix(writer: RecordWri
     assert "whose parameters were not declared" in str(writer.trouble)
 
 
+def test_after_a_table_that_failed_no_matrix_is_read_by_the_one_before(
+    writer: RecordWriter,
+) -> None:
+    writer.parameters(NAMES, [1, 1], COLUMNS)
+    writer.parameters(["same", "same"], [1, 1], COLUMNS)
+    writer.step({"step": 0}, MATRIX)
+    record = Record.open(writer.directory)
+    assert same(record.matrix("norm"), [[math.nan, math.nan]])
+    assert (writer.lost, writer.unrecorded) == (1, 1)
+
+
 def test_an_unserialisable_value_costs_that_value(writer: RecordWriter, told: list[str]) -> None:
     writer.step({"step": 0, "loss": 1.5, "odd": object()}, None)
     writer.step({"step": 1, "loss": 2.5, "odd": object()}, None)
@@ -374,11 +386,38 @@ def test_threads_do_not_mix_their_frames(writer: RecordWriter) -> None:
     assert sorted(ticks) == [(t, n) for t in range(4) for n in range(300)]
 
 
+def test_threads_on_a_full_disk_lose_frames_but_tear_none(writer: RecordWriter) -> None:
+    """Each cuts off what it could not write whole; without a lock it would cut the others'."""
+    log = writer.directory / FILE_NAME
+    written: list[tuple[int, int]] = []
+
+    def work(thread: int) -> None:
+        for number in range(400):
+            lost = writer.lost
+            writer.event("tick", {"at": [thread, number], "pad": "x" * (number % 7) * 100})
+            if writer.lost == lost:
+                written.append((thread, number))
+
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(4)]
+    with room(log, 60_000):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    writer.end({})
+    record = Record.open(writer.directory)
+    assert record.problem is None
+    found = [tuple(event.data["at"]) for event in record.events("tick")]
+    assert len(found) == len(set(found)) == 1600 - writer.lost > 50
+    assert set(written) <= set(found)
+    assert sum(event.data["frames"] for event in record.events("lost")) == writer.lost > 50
+
+
 @contextlib.contextmanager
 def alarms(handler: Any) -> Iterator[None]:
-    """Call a handler every few hundred microseconds, wherever the program stands."""
+    """Call a handler after some hundred microseconds, wherever the program stands."""
     before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0003)
+    signal.setitimer(signal.ITIMER_REAL, 0.0004)
     try:
         yield
     finally:
@@ -386,12 +425,18 @@ def alarms(handler: Any) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_a_signal_handler_may_write_while_a_step_is_written(writer: RecordWriter) -> None:
+@pytest.mark.parametrize("seconds_between_looks", [0.0, 1.0])
+def test_a_signal_handler_may_write_while_a_step_is_written(
+    writer: RecordWriter, monkeypatch: pytest.MonkeyPatch, seconds_between_looks: float
+) -> None:
+    monkeypatch.setattr(write, "_SECONDS_BETWEEN_LOOKS", seconds_between_looks)
     fired = [0]
 
     def handler(number: int, frame: Any) -> None:
         writer.event("signal", {"number": fired[0]})
         fired[0] += 1
+        # Only now, so that the handler is not interrupted by itself.
+        signal.setitimer(signal.ITIMER_REAL, 0.0002)
 
     with alarms(handler):
         for number in range(3000):

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Tensors of up to this many elements are seen whole.
-WHOLE = 4_096
+WHOLE = 8_192
 # Elements of a block of a larger one.
-BLOCK = 1_024
+BLOCK = 4_096
 # Elements of a block of a tensor that is seen whole, so that threads can share it.
 CHUNK = 16_384
 
@@ -34,11 +34,16 @@ def groups(counts: Sequence[int], every: int) -> Groups:
 
     >>> groups([20_000], every=1).tolist()
     [[0, 0, 1, 16384, 0], [0, 1, 1, 16384, 16384]]
-    >>> groups([10_000], every=4).tolist()
-    [[0, 0, 3, 1024, 0], [0, 3, 3, 1024, 1024], [0, 6, 4, 1024, 2048]]
+    >>> groups([20_000], every=2).tolist()
+    [[0, 0, 1, 4096, 0], [0, 1, 2, 4096, 4096], [0, 3, 2, 4096, 8192]]
     """
     empty = np.empty((0, 5), np.int64)
     return np.concatenate([empty, *(_groups(i, n, every) for i, n in enumerate(counts))])
+
+
+def is_whole(count: int, every: int) -> bool:
+    """Whether a tensor of so many elements is always seen whole."""
+    return count <= WHOLE or every == 1
 
 
 def spans(
@@ -61,7 +66,7 @@ def scattered(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _groups(tensor: int, count: int, every: int) -> Groups:
-    whole = count <= WHOLE or every == 1
+    whole = is_whole(count, every)
     length = CHUNK if whole else BLOCK
     blocks = -(-count // length)
     rows = blocks if whole else -(-blocks // every)

@@ -24,7 +24,7 @@
 
 namespace {
 
-// A row of the table that `table.py` fills; every field has eight bytes.
+// A parameter with what belongs to it.
 struct Tensor {
     const char* parameter;
     char* before;
@@ -38,6 +38,8 @@ struct Tensor {
     int64_t second_type;
     int64_t count;
 };
+
+constexpr int64_t FIELDS = sizeof(Tensor) / 8;
 
 // Neighbouring blocks of a tensor of which a step looks at one (`blocks.py`).
 struct Group {
@@ -53,14 +55,32 @@ struct Groups {
     int64_t count;
 };
 
-// What stays the same from step to step.
+// What `statistics.py` hands over: `fields` has each field for all tensors, then the next.
 struct Plan {
-    const Tensor* tensors;
+    const char (*fields)[8];
     int64_t count;
     Groups everything;
     Groups selected;
     double* results;
     int64_t columns;
+};
+
+struct Step {
+    std::vector<Tensor> tensors;
+    Groups everything;
+    Groups selected;
+    double* results;
+    int64_t columns;
+    uint64_t number;
+
+    Step(const Plan& plan, uint64_t number)
+        : tensors(plan.count), everything(plan.everything), selected(plan.selected),
+          results(plan.results), columns(plan.columns), number(number) {
+        for (int64_t t = 0; t < plan.count; t++)
+            for (int64_t field = 0; field < FIELDS; field++)
+                std::memcpy(reinterpret_cast<char*>(&tensors[t]) + 8 * field,
+                            plan.fields[field * plan.count + t], 8);
+    }
 };
 
 struct Span {
@@ -73,12 +93,12 @@ constexpr int64_t ALONE = 1'000'000;  // below this many elements a second threa
 constexpr int64_t BATCH = 4;          // groups that a thread takes at once
 
 // The block that a step looks at, as `blocks.py` picks it too.
-Span pick(const Plan& plan, const Groups& all, int64_t index, uint64_t step) {
+Span pick(const Step& step, const Groups& all, int64_t index) {
     const Group& group = all.groups[index];
-    const uint64_t word = scattered(static_cast<uint64_t>(index) + step * GOLDEN);
+    const uint64_t word = scattered(static_cast<uint64_t>(index) + step.number * GOLDEN);
     const int64_t block = static_cast<int64_t>(word % static_cast<uint64_t>(group.blocks));
     const int64_t offset = (group.first_block + block) * group.length;
-    return {offset, std::min(group.length, plan.tensors[group.tensor].count - offset)};
+    return {offset, std::min(group.length, step.tensors[group.tensor].count - offset)};
 }
 
 int64_t size_of(int64_t type) { return type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2; }
@@ -148,10 +168,10 @@ template <class Job> void share(int64_t count, int64_t elements, int64_t threads
     for (std::thread& other : others) other.join();
 }
 
-int64_t elements_of(const Plan& plan, const Groups& all) {
+int64_t elements_of(const Step& step, const Groups& all) {
     int64_t elements = 0;
     for (int64_t i = 0; i < all.count; i++)
-        elements += std::min(all.groups[i].length, plan.tensors[all.groups[i].tensor].count);
+        elements += std::min(all.groups[i].length, step.tensors[all.groups[i].tensor].count);
     return elements;
 }
 
@@ -163,11 +183,11 @@ bool for_groups_of(int64_t tensor, const Groups& all, int64_t& next, const Add& 
     return next > first;
 }
 
-void write_gradients(const Plan& plan, const std::vector<GradientPart>& parts) {
+void write_gradients(const Step& step, const std::vector<GradientPart>& parts) {
     int64_t next = 0;
-    for (int64_t t = 0; t < plan.count; t++) {
+    for (int64_t t = 0; t < static_cast<int64_t>(step.tensors.size()); t++) {
         GradientPart sum;
-        const bool any = for_groups_of(t, plan.everything, next, [&](int64_t i) {
+        const bool any = for_groups_of(t, step.everything, next, [&](int64_t i) {
             sum.sum += parts[i].sum;
             sum.squares += parts[i].squares;
             sum.largest = larger(sum.largest, parts[i].largest);
@@ -175,19 +195,20 @@ void write_gradients(const Plan& plan, const std::vector<GradientPart>& parts) {
             sum.nonfinite += parts[i].nonfinite;
         });
         if (!any) sum.largest = MISSING;
-        if (plan.tensors[t].gradient_type == ABSENT) continue;
-        std::memcpy(plan.results + t * plan.columns, &sum, sizeof sum);
+        double* row = step.results + t * step.columns;
+        std::fill_n(row, step.columns, MISSING);
+        if (step.tensors[t].gradient_type != ABSENT) std::memcpy(row, &sum, sizeof sum);
     }
 }
 
 // What was seen in part is scaled up to the whole tensor.
-void write_updates(const Plan& plan, const std::vector<UpdatePart>& parts, uint64_t step) {
+void write_updates(const Step& step, const std::vector<UpdatePart>& parts) {
     int64_t next = 0;
-    for (int64_t t = 0; t < plan.count; t++) {
-        const Tensor& tensor = plan.tensors[t];
+    for (int64_t t = 0; t < static_cast<int64_t>(step.tensors.size()); t++) {
+        const Tensor& tensor = step.tensors[t];
         UpdatePart sum;
         int64_t seen = 0;
-        for_groups_of(t, plan.selected, next, [&](int64_t i) {
+        for_groups_of(t, step.selected, next, [&](int64_t i) {
             sum.weight_squares += parts[i].weight_squares;
             sum.update_squares += parts[i].update_squares;
             sum.weight_nonfinite += parts[i].weight_nonfinite;
@@ -197,7 +218,7 @@ void write_updates(const Plan& plan, const std::vector<UpdatePart>& parts, uint6
             sum.second_sum += parts[i].second_sum;
             sum.second_smallest = smaller(sum.second_smallest, parts[i].second_smallest);
             sum.second_under_epsilon += parts[i].second_under_epsilon;
-            seen += pick(plan, plan.selected, i, step).length;
+            seen += pick(step, step.selected, i).length;
         });
         if (tensor.parameter_type == ABSENT) continue;
         if (!seen) sum.second_smallest = MISSING;
@@ -212,7 +233,7 @@ void write_updates(const Plan& plan, const std::vector<UpdatePart>& parts, uint6
                                &sum.wanted_squares, &sum.swallowed_squares, &sum.first_squares,
                                &sum.second_sum, &sum.second_under_epsilon})
             *summed /= sum.seen_share;
-        double* row = plan.results + t * plan.columns;
+        double* row = step.results + t * step.columns;
         std::memcpy(row + sizeof(GradientPart) / sizeof(double), &sum, sizeof sum);
     }
 }
@@ -224,28 +245,28 @@ EXPORTED uint32_t lossleuth_source() { return LOSSLEUTH_SOURCE; }
 
 // Statistics of all gradients, and a copy of the parameters' selected blocks.
 // 0, or 1 when memory ran out.
-EXPORTED int lossleuth_before(const Plan* given, uint64_t step, int64_t threads) try {
-    const Plan& plan = *given;
-    const Groups &all = plan.everything, &selected = plan.selected;
+EXPORTED int lossleuth_before(const Plan* plan, uint64_t number, int64_t threads) try {
+    const Step step(*plan, number);
+    const Groups &all = step.everything, &selected = step.selected;
     std::vector<GradientPart> parts(all.count);
-    const int64_t elements = elements_of(plan, all) + elements_of(plan, selected);
+    const int64_t elements = elements_of(step, all) + elements_of(step, selected);
     share(all.count + selected.count, elements, threads, [&](int64_t i) noexcept {
         if (i < all.count) {
-            const Tensor& t = plan.tensors[all.groups[i].tensor];
-            const Span span = pick(plan, all, i, step);
+            const Tensor& t = step.tensors[all.groups[i].tensor];
+            const Span span = pick(step, all, i);
             if (t.gradient_type == FLOAT64) measure_gradient<double>(t, span, parts[i]);
             else if (t.gradient_type != ABSENT) measure_gradient<float>(t, span, parts[i]);
         } else {
             const Group& group = selected.groups[i - all.count];
-            const Tensor& t = plan.tensors[group.tensor];
+            const Tensor& t = step.tensors[group.tensor];
             if (t.parameter_type == ABSENT) return;
-            const Span span = pick(plan, selected, i - all.count, step);
+            const Span span = pick(step, selected, i - all.count);
             const int64_t size = size_of(t.parameter_type);
             const char* from = t.parameter + span.offset * size;
             std::memcpy(t.before + group.slot * size, from, span.length * size);
         }
     });
-    write_gradients(plan, parts);
+    write_gradients(step, parts);
     return 0;
 } catch (...) {
     return 1;
@@ -253,19 +274,19 @@ EXPORTED int lossleuth_before(const Plan* given, uint64_t step, int64_t threads)
 
 // Statistics of the updates and moments in the blocks that were copied before.
 // 0, or 1 when memory ran out.
-EXPORTED int lossleuth_after(const Plan* given, uint64_t step, int64_t threads) try {
-    const Plan& plan = *given;
-    const Groups& selected = plan.selected;
+EXPORTED int lossleuth_after(const Plan* plan, uint64_t number, int64_t threads) try {
+    const Step step(*plan, number);
+    const Groups& selected = step.selected;
     std::vector<UpdatePart> parts(selected.count);
-    share(selected.count, elements_of(plan, selected), threads, [&](int64_t i) noexcept {
+    share(selected.count, elements_of(step, selected), threads, [&](int64_t i) noexcept {
         const Group& group = selected.groups[i];
-        const Tensor& t = plan.tensors[group.tensor];
+        const Tensor& t = step.tensors[group.tensor];
         if (t.parameter_type == ABSENT) return;
-        const Span span = pick(plan, selected, i, step);
+        const Span span = pick(step, selected, i);
         if (any_double(t)) measure_update<double>(t, span, group.slot, parts[i]);
         else measure_update<float>(t, span, group.slot, parts[i]);
     });
-    write_updates(plan, parts, step);
+    write_updates(step, parts);
     return 0;
 } catch (...) {
     return 1;

@@ -6,6 +6,7 @@ second runs after it and reads weights, copies and moments. Both only read what 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Collection, Sequence, Sized
 
@@ -15,8 +16,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lossleuth.kernels import native
-from lossleuth.kernels.blocks import TENSOR, groups, spans
-from lossleuth.kernels.fallback import Spans, flat, gradient_statistics, pick, update_statistics
+from lossleuth.kernels.blocks import TENSOR, groups, is_whole, spans
+from lossleuth.kernels.fallback import (
+    Array,
+    Number,
+    Spans,
+    flat,
+    gradient_statistics,
+    pick,
+    update_statistics,
+)
 from lossleuth.kernels.table import MemoryTable, Tensors
 from lossleuth.kernels.tokens import TokenFingerprint, count_supervised, token_fingerprint
 
@@ -53,7 +62,7 @@ class ParameterPass:
     """The two passes for a list of parameters, made once and used in every step.
 
     The statistics of gradients are exact. What is measured after the update is exact for tensors
-    of up to 4096 elements; of a larger one, one block in `every` is seen, another in each step,
+    of up to 8192 elements; of a larger one, one block in `every` is seen, another in each step,
     and sums and counts are scaled up to the whole. `every=1` sees everything.
 
     >>> weight = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
@@ -71,13 +80,13 @@ class ParameterPass:
     _gradients: Tensors
     _first: Tensors
     _second: Tensors
-    # Parameters that only torch can read, and flat copies of them with the spans they hold.
+    # Parameters that the library cannot read, and flat copies of them with the spans they hold.
     _uncopied: Collection[int]
-    _kept: dict[int, tuple[Tensor, Spans | None]]
+    _kept: dict[int, tuple[Array, Spans | None]]
     _all_spans: Spans | None
 
     def __init__(
-        self, parameters: Sequence[Tensor], *, every: int = 4, threads: int | None = None
+        self, parameters: Sequence[Tensor], *, every: int = 8, threads: int | None = None
     ) -> None:
         # Why a tensor of the last step could not be measured, by its place in the list.
         self.reasons: dict[int, str] = {}
@@ -90,24 +99,28 @@ class ParameterPass:
     def before_update(self, parameters: Sequence[Tensor], gradients: Tensors) -> Results:
         """Measure the gradients and keep the weights; the columns of the update are still NaN."""
         _require(len(parameters), gradients, "gradients")
-        if [parameter.nbytes for parameter in parameters] != self._sizes:
+        if list(map(Tensor.numel, parameters)) != self._counts:
             self._lay_out(parameters)
         self._forget()
         self.reasons = {}
         self._step += 1
-        self._results.fill(math.nan)
-        self._parameters, self._gradients = list(parameters), list(gradients)
         if self._library is None:
+            self._results.fill(math.nan)
             self._uncopied = range(len(parameters))
             unmeasured = [i for i, gradient in enumerate(gradients) if gradient is not None]
         else:
             self._table.parameters.refresh(parameters)
+            if self._table.parameters.unread and [p.dtype for p in parameters] != self._dtypes:
+                self._lay_out(parameters)
+                self._table.parameters.refresh(parameters)
             self._table.gradients.refresh(gradients)
             self._run(self._library.before)
             self._uncopied = self._table.parameters.unread
             unmeasured = self._table.gradients.unread
-        self._attempt(self._uncopied, self._keep)
-        self._measure_in_torch(unmeasured, GRADIENT, self._gradient_in_torch)
+        self._parameters, self._gradients = list(parameters), list(gradients)
+        if self._uncopied or unmeasured:
+            self._attempt(self._uncopied, self._keep)
+            self._measure_each(unmeasured, GRADIENT, self._measure_gradient)
         return self._results.copy()
 
     def after_update(
@@ -125,23 +138,29 @@ class ParameterPass:
         self._first, self._second = first_moments, second_moments
         self._thresholds = epsilon_thresholds
         unmeasured = range(count) if self._library is None else self._after_natively(self._library)
-        self._measure_in_torch(unmeasured, UPDATE, self._update_in_torch)
+        if unmeasured:
+            self._measure_each(unmeasured, UPDATE, self._measure_update)
         self._refuse_cleared_gradients()
         self._forget()
         return self._results.copy()
 
     def _lay_out(self, parameters: Sequence[Tensor]) -> None:
         """Make everything that depends on the sizes of the parameters."""
-        self._sizes = [parameter.nbytes for parameter in parameters]
         self._counts = [parameter.numel() for parameter in parameters]
+        self._dtypes = [parameter.dtype for parameter in parameters]
         self._everything = groups(self._counts, every=1)
         self._selected = groups(self._counts, self._every)
         self._table = MemoryTable(parameters, self._selected)
         self._results = np.full((len(parameters), len(COLUMNS)), math.nan)
-        arrays = (self._table.rows, self._everything, self._selected, self._results)
-        numbers = [number for array in arrays for number in (array.ctypes.data, len(array))]
-        numbers[-1] = len(COLUMNS)
-        self._plan = np.array(numbers, np.int64)
+        self._plan = np.array(
+            [
+                *(self._table.fields.ctypes.data, len(parameters)),
+                *(self._everything.ctypes.data, len(self._everything)),
+                *(self._selected.ctypes.data, len(self._selected)),
+                *(self._results.ctypes.data, len(COLUMNS)),
+            ],
+            np.int64,
+        )
         self._plan_address = self._plan.ctypes.data
         self._forget()
 
@@ -161,64 +180,74 @@ class ParameterPass:
         table.parameters.refresh(self._parameters)
         table.first.refresh(self._first)
         table.second.refresh(self._second)
-        table.thresholds[:] = self._thresholds
+        table.set_thresholds(self._thresholds)
         left = {*self._uncopied, *table.parameters.unread}
         left.update(table.first.unread, table.second.unread)
         if any(moment is None for moment in self._first):
             table.gradients.refresh(self._gradients)
             left.update(i for i in table.gradients.unread if self._first[i] is None)
-        with table.without(left):
+        if left:
+            with table.without(left):
+                self._run(library.after)
+        else:
             self._run(library.after)
         return left
 
-    def _measure_in_torch(
-        self, rows: Collection[int], columns: slice, statistics: Callable[[int], Tensor]
+    def _measure_each(
+        self, rows: Collection[int], columns: slice, statistics: Callable[[int], list[Number]]
     ) -> None:
-        """Fill the columns of some rows, with one transfer from each device."""
-        found: dict[torch.device, dict[int, Tensor]] = {}
+        """Fill the columns of some rows without the library."""
+        on_device: dict[int, Tensor] = {}
 
         def measure(i: int) -> None:
-            row = statistics(i)
-            found.setdefault(row.device, {})[i] = row
+            numbers = statistics(i)
+            device = next((n.device for n in numbers if isinstance(n, Tensor)), None)
+            if device is None:
+                self._results[i, columns] = numbers
+            else:
+                row = [torch.as_tensor(n, dtype=torch.float64, device=device) for n in numbers]
+                on_device[i] = torch.stack(row)
 
         self._attempt(rows, measure)
-        for measured in found.values():
-            numbers = torch.stack([*measured.values()]).cpu().numpy()
-            self._results[[*measured], columns] = numbers
+        # Only now, so that a device computes while the next tensor is prepared.
+        self._attempt(on_device, lambda i: self._set(i, columns, on_device[i].cpu().numpy()))
+
+    def _set(self, i: int, columns: slice, numbers: Array) -> None:
+        self._results[i, columns] = numbers
 
     def _attempt(self, rows: Collection[int], action: Callable[[int], None]) -> None:
         """A tensor that cannot be measured costs its own row only."""
-        if rows:
-            with torch.no_grad():
-                for i in rows:
-                    try:
-                        action(i)
-                    except Exception as error:
-                        self.reasons.setdefault(i, f"{type(error).__name__}: {error}")
+        with torch.no_grad(), np.errstate(all="ignore"):
+            for i in rows:
+                try:
+                    action(i)
+                except Exception as error:
+                    self.reasons.setdefault(i, f"{type(error).__name__}: {error}")
 
     def _keep(self, i: int) -> None:
         values = flat(self._parameters[i])
         # A complex tensor has twice as many values as elements, and is kept whole.
         spans_of = self._spans_of(i) if len(values) == self._counts[i] else None
-        self._kept[i] = pick(values, spans_of).clone(), spans_of
+        self._kept[i] = copy.deepcopy(pick(values, spans_of)), spans_of
 
-    def _gradient_in_torch(self, i: int) -> Tensor:
+    def _measure_gradient(self, i: int) -> list[Number]:
         gradient = self._gradients[i]
         assert gradient is not None
         return gradient_statistics(gradient)
 
-    def _update_in_torch(self, i: int) -> Tensor:
+    def _measure_update(self, i: int) -> list[Number]:
         if i in self._kept:
             before, seen = self._kept[i]
         elif i not in self._uncopied:
             seen = self._spans_of(i)
-            before = self._table.copy_of(i, self._parameters[i].dtype, int(seen[1].sum()))
+            elements = self._counts[i] if seen is None else int(seen[1].sum())
+            before = flat(self._table.copy_of(i, self._dtypes[i], elements))
         else:
             raise ValueError("the weights could not be copied before the update")
         values = flat(self._parameters[i])
         gradient = self._gradients[i] if self._first[i] is None else None
 
-        def seen_of(tensor: Tensor | None, name: str) -> Tensor | None:
+        def seen_of(tensor: Tensor | None, name: str) -> Array | None:
             if tensor is None:
                 return None
             others = flat(tensor)
@@ -228,7 +257,7 @@ class ParameterPass:
 
         return update_statistics(
             pick(values, seen),
-            before.to(values.device),
+            before,
             gradient=seen_of(gradient, "gradient"),
             first=seen_of(self._first[i], "first moment"),
             second=seen_of(self._second[i], "second moment"),
@@ -236,7 +265,9 @@ class ParameterPass:
             count=len(values),
         )
 
-    def _spans_of(self, i: int) -> Spans:
+    def _spans_of(self, i: int) -> Spans | None:
+        if is_whole(self._counts[i], self._every):
+            return None
         if self._all_spans is None:
             self._all_spans = spans(self._selected, self._counts, self._step)
         begin, end = np.searchsorted(self._selected[:, TENSOR], (i, i + 1))

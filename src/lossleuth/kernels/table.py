@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Collection, Iterator, Sequence
-from operator import is_
+from operator import add, attrgetter, ge, is_, mul
+from struct import Struct
 
 import numpy as np
 import torch
@@ -21,7 +22,12 @@ from lossleuth.kernels.blocks import BLOCK_LENGTH, SLOT, TENSOR, Groups
 # How the native code numbers element types; 0 is a tensor that is not there.
 TYPES = {torch.float32: 1, torch.float64: 2, torch.bfloat16: 3, torch.float16: 4}
 
-# The fields of a row, each of eight bytes, as the native code reads them.
+SIZES = {dtype: dtype.itemsize for dtype in TYPES}
+_dtype, _is_cpu = attrgetter("dtype"), attrgetter("is_cpu")
+# Subclasses may keep their values anywhere.
+PLAIN = {Tensor, torch.nn.Parameter}
+
+# The fields, each eight bytes for every parameter, as the native code reads them.
 PARAMETER, BEFORE, GRADIENT, FIRST, SECOND, THRESHOLD = range(6)
 TYPE_OF = {PARAMETER: 6, GRADIENT: 7, FIRST: 8, SECOND: 9}
 COUNT = 10
@@ -33,18 +39,21 @@ Tensors = Sequence[Tensor | None]
 
 
 class MemoryTable:
-    """A row per parameter with the addresses of its tensors, and the buffers of their copies."""
+    """Each parameter's tensors, field by field, and the buffers of their copies."""
 
     def __init__(self, parameters: Sequence[Tensor], selected: Groups) -> None:
         counts = [parameter.numel() for parameter in parameters]
-        self.rows = np.zeros((len(counts), FIELDS), np.int64)
-        self.rows[:, COUNT] = counts
-        self.parameters = Column(self.rows, PARAMETER)
-        self.gradients = Column(self.rows, GRADIENT)
-        self.first = Column(self.rows, FIRST)
-        self.second = Column(self.rows, SECOND)
-        self.thresholds = self.rows.view(np.float64)[:, THRESHOLD]
-        self._types = self.rows[:, TYPE_OF[PARAMETER]]
+        self.fields = np.zeros((FIELDS, len(counts)), np.int64)
+        self.fields[COUNT] = counts
+        # The copies are made for these types.
+        dtypes = [parameter.dtype for parameter in parameters]
+        self.parameters = Column(self.fields, PARAMETER, lasting=True, dtypes=dtypes)
+        self.gradients = Column(self.fields, GRADIENT, lasting=False)
+        self.first = Column(self.fields, FIRST, lasting=True)
+        self.second = Column(self.fields, SECOND, lasting=True)
+        self._types = self.fields[TYPE_OF[PARAMETER]]
+        self._thresholds = self.fields[THRESHOLD]
+        self._numbers = Struct(f"{len(counts)}d")
 
         room = np.zeros(len(counts), np.int64)
         np.maximum.at(room, selected[:, TENSOR], selected[:, SLOT] + selected[:, BLOCK_LENGTH])
@@ -52,7 +61,11 @@ class MemoryTable:
         self._ends = np.cumsum(-(-room // LINE) * LINE)
         self._begins = self._ends - -(-room // LINE) * LINE
         self._copies = np.empty(self._ends[-1] if counts else 0, np.uint8)
-        self.rows[:, BEFORE] = self._begins + self._copies.ctypes.data
+        self.fields[BEFORE] = self._begins + self._copies.ctypes.data
+
+    def set_thresholds(self, thresholds: Sequence[float]) -> None:
+        """Write the threshold of each second moment's root."""
+        self._numbers.pack_into(self._thresholds, 0, *thresholds)
 
     def copy_of(self, row: int, dtype: torch.dtype, elements: int) -> Tensor:
         """What was kept of a parameter before the update, as a flat tensor."""
@@ -73,61 +86,81 @@ class MemoryTable:
 class Column:
     """One kind of tensor, such as all gradients: which there are, and where."""
 
-    def __init__(self, rows: NDArray[np.int64], field: int) -> None:
-        self._addresses = rows[:, field]
-        self._types = rows[:, TYPE_OF[field]]
-        self._counts = rows[:, COUNT].tolist()
-        # Tensors that are there but that only torch can read.
+    def __init__(
+        self,
+        fields: NDArray[np.int64],
+        field: int,
+        *,
+        lasting: bool,
+        dtypes: list[torch.dtype] | None = None,
+    ) -> None:
+        self._addresses = fields[field]
+        self._types = fields[TYPE_OF[field]]
+        self._counts: list[int] = fields[COUNT].tolist()
+        # Faster than numpy, whose code is not in the processor's cache after a backward pass.
+        self._numbers = Struct(f"{len(self._counts)}q")
+        # Whether the same tensors are expected in the next step, and of which types.
+        self._lasting = lasting
+        self._dtypes = dtypes
+        # Tensors that are there but that the library cannot read.
         self.unread: list[int] = []
-        # What was last looked up. Weak, since a gradient must not outlive its step.
+        # What was last looked up, if all of it could be read; weak, since it is the user's.
+        self._rows: list[int] | None = None
         self._known: list[weakref.ref[Tensor]] = []
         self._places: list[int] = []
 
-    def refresh(self, tensors: Tensors) -> bool:
-        """Write where these tensors are now; False if none has moved since the last time."""
-        known = self._known
-        if len(known) == len(tensors) and all(map(is_, [ref() for ref in known], tensors)):
-            # A tensor cannot have been given less memory, or none, and be where it was.
-            if [tensor.data_ptr() for tensor in tensors if tensor is not None] == self._places:
-                return False
-        self._look_up(tensors)
-        return True
-
-    def _look_up(self, tensors: Tensors) -> None:
+    def refresh(self, tensors: Tensors) -> None:
+        """Write where these tensors are now."""
+        rows = [i for i, tensor in enumerate(tensors) if tensor is not None]
+        there = [tensor for tensor in tensors if tensor is not None]
+        if rows == self._rows and self._unmoved(there):
+            return
+        found = self._look_up(rows, there)
+        if found is None:
+            each = [self._look_up([i], [t]) or ([0], [0]) for i, t in zip(rows, there, strict=True)]
+            found = [one[0][0] for one in each], [one[1][0] for one in each]
         addresses, types = [0] * len(tensors), [0] * len(tensors)
-        self.unread = []
-        for i, tensor in enumerate(tensors):
-            if tensor is None:
-                continue
-            kind = readable_type(tensor, self._counts[i])
-            if kind:
-                types[i], addresses[i] = kind, tensor.data_ptr()
-            else:
-                self.unread.append(i)
-        self._addresses[:] = addresses
-        self._types[:] = types
-        # With a tensor that is absent or only torch can read, everything is looked up again.
-        complete = all(types)
-        self._known = [weakref.ref(t) for t in tensors if t is not None] if complete else []
-        self._places = addresses
+        for i, place, kind in zip(rows, *found, strict=True):
+            addresses[i], types[i] = place, kind
+        self._numbers.pack_into(self._addresses, 0, *addresses)
+        self._numbers.pack_into(self._types, 0, *types)
+        self.unread = [i for i in rows if not types[i]]
+        self._rows, self._places = None, found[0]
+        if self._lasting and not self.unread:
+            self._rows, self._known = rows, [weakref.ref(tensor) for tensor in there]
+
+    def _unmoved(self, there: list[Tensor]) -> bool:
+        if not all(map(is_, [known() for known in self._known], there)):
+            return False
+        # A tensor cannot have been given less memory, or none, and still be where it was.
+        return [tensor.data_ptr() for tensor in there] == self._places
+
+    def _look_up(self, rows: list[int], there: list[Tensor]) -> tuple[list[int], list[int]] | None:
+        if self._dtypes is not None and [t.dtype for t in there] != [self._dtypes[i] for i in rows]:
+            return None
+        return look_up(there, [self._counts[i] for i in rows])
 
 
-def readable_type(tensor: Tensor, count: int) -> int:
-    """The number of the tensor's type if its address is all that is needed to read it, else 0."""
-    kind = type(tensor)
-    if kind is not Tensor and kind is not torch.nn.Parameter:
-        return 0
+def look_up(tensors: Sequence[Tensor], counts: list[int]) -> tuple[list[int], list[int]] | None:
+    """Addresses and types, if those are all that is needed to read each one of these tensors.
+
+    The loops stay inside C functions: gradients are looked up in every step.
+    """
+    dtypes = list(map(_dtype, tensors))
+    if not PLAIN.issuperset(map(type, tensors)) or not TYPES.keys() >= set(dtypes):
+        return None
     try:
-        dtype = tensor.dtype
         if (
-            tensor.is_cpu
-            and tensor.is_contiguous()
-            and tensor.numel() == count
-            and tensor.untyped_storage().nbytes()
-            >= (tensor.storage_offset() + count) * dtype.itemsize
-            and not (count == 1 and tensor.is_neg())
+            not all(map(_is_cpu, tensors))
+            or not all(map(Tensor.is_contiguous, tensors))
+            or list(map(Tensor.numel, tensors)) != counts
+            or (1 in counts and any(map(Tensor.is_neg, tensors)))
         ):
-            return TYPES.get(dtype, 0)
-    except (NotImplementedError, RuntimeError):  # sparse tensors have no storage
-        pass
-    return 0
+            return None
+        ends = map(add, map(Tensor.storage_offset, tensors), counts)
+        storages = map(torch.UntypedStorage.nbytes, map(Tensor.untyped_storage, tensors))
+        if not all(map(ge, storages, map(mul, ends, map(SIZES.__getitem__, dtypes)))):
+            return None
+    except (NotImplementedError, RuntimeError):  # a sparse tensor has no storage
+        return None
+    return list(map(Tensor.data_ptr, tensors)), list(map(TYPES.__getitem__, dtypes))

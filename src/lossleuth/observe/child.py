@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-import runpy
 import sys
+import types
 from pathlib import Path
 from types import TracebackType
 
@@ -22,13 +22,14 @@ def main() -> None:
     order["process"] = os.getpid()
     os.environ[VARIABLE] = json.dumps(order)
     watch = Watch(Order(**order), main=True)
-    script = sys.argv[1]
     sys.argv = sys.argv[1:]
+    # As `python script.py` does: argv keeps what was typed, everything else is absolute.
+    script = str(Path(sys.argv[0]).absolute())
     sys.path[0] = str(Path(script).resolve().parent)
     declare_user_file(script)
     watch.start()
     try:
-        runpy.run_path(script, run_name="__main__")
+        _run_as_main(script)
     except SystemExit as leaving:
         watch.finish({"how": "sys.exit", "code": _exit_code(leaving.code)})
         raise
@@ -45,6 +46,17 @@ def main() -> None:
         watch.finish({"how": "end of script"})
 
 
+def _run_as_main(script: str) -> None:
+    """What `python script.py` does; `runpy.run_path` would give argv and `__file__` one spelling,
+    where Python keeps the first as typed and makes the second absolute."""
+    module = types.ModuleType("__main__")
+    module.__file__ = script
+    module.__dict__["__cached__"] = None
+    sys.modules["__main__"] = module
+    code = compile(Path(script).read_bytes(), script, "exec")
+    exec(code, module.__dict__)
+
+
 def _exit_code(code: object) -> int:
     if code is None:
         return 0
@@ -53,8 +65,7 @@ def _exit_code(code: object) -> int:
 
 def _own_frames_dropped(traceback: TracebackType | None) -> TracebackType | None:
     """The traceback from the script's first frame on, as without us."""
-    own = (__file__, runpy.__file__, "<frozen runpy>")
-    while traceback is not None and traceback.tb_frame.f_code.co_filename in own:
+    while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
         traceback = traceback.tb_next
     return traceback
 

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor
+
 
 @dataclass
 class Clip:
@@ -36,23 +39,31 @@ def clip_effect(norm_after: float, clips: list[Clip]) -> ClipEffect:
     >>> clip_effect(norm_after=1.0, clips=[Clip(norm=4.0, limit=1.0)])
     ClipEffect(norm_before=4.0, factor=0.25, cosine=1.0)
     """
-    before, dot = norm_after**2, norm_after**2
-    cosine = 1.0
-    for clip in clips:
-        norm = float(clip.norm)
-        if clip.by_value:
-            before, cosine = norm**2, clip.cosine if clip.cosine is not None else math.nan
-            continue
-        kept = min(1.0, clip.limit / norm) if norm > 0 else 1.0
-        inside_before, inside_after = norm**2, (norm * kept) ** 2
-        before += inside_before - inside_after
-        dot += norm * norm * kept - inside_after
-    norm_before = math.sqrt(before) if before > 0 else 0.0
-    product = norm_before * norm_after
-    if product > 0 and math.isfinite(product):
-        cosine = min(cosine, min(1.0, dot / product)) if not math.isnan(cosine) else cosine
+    by_value = next((clip for clip in clips if clip.by_value), None)
+    if by_value is not None:
+        norm_before = plain_number(by_value.norm)
+        cosine = math.nan if by_value.cosine is None else by_value.cosine
+    else:
+        before = dot = norm_after**2
+        for clip in clips:
+            norm = plain_number(clip.norm)
+            kept = min(1.0, clip.limit / norm) if norm > 0 else 1.0
+            before += norm**2 - (norm * kept) ** 2
+            dot += norm**2 * kept - (norm * kept) ** 2
+        norm_before = math.sqrt(before) if before > 0 else 0.0
+        product = norm_before * norm_after
+        cosine = min(1.0, dot / product) if product > 0 else 1.0
     factor = norm_after / norm_before if norm_before > 0 else 1.0
     return ClipEffect(norm_before, factor, cosine)
+
+
+def plain_number(value: Any) -> float:
+    """The number in a tensor of one element, read past the method that a watch replaces.
+
+    >>> plain_number(2)
+    2.0
+    """
+    return float(torch._C.TensorBase.item(value) if isinstance(value, Tensor) else value)
 
 
 def value_clip_effect(parameters: Sequence[Any], limit: float) -> tuple[float, float]:

@@ -80,7 +80,7 @@ class Hooks:
 
         def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
             # Checkpointing runs the engine inside the engine; that is part of one backward.
-            if self._depth or self._quiet:
+            if self._depth or self._quiet or any(map(_is_traced, t_outputs)):
                 return original(t_outputs, *args, **kwargs)
             observer.backward_begins(t_outputs)
             self._depth += 1
@@ -261,6 +261,11 @@ class Hooks:
                 self._observer.module_returned(module, output)
 
         self._undo.append(register_module_forward_hook(after).remove)
+
+
+def _is_traced(tensor: Any) -> bool:
+    """Whether a compiler is looking at the program with tensors that hold no values."""
+    return type(tensor).__module__.startswith("torch._subclasses")
 
 
 def _seeing(original: Any, see: Callable[..., None]) -> Any:

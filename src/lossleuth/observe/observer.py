@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lossleuth.kernels.statistics import count_supervised, token_fingerprint
 from lossleuth.observe.activations import Activations
-from lossleuth.observe.clipping import Clip, clip_effect, value_clip_effect
+from lossleuth.observe.clipping import Clip, clip_effect, plain_number, value_clip_effect
 from lossleuth.observe.failures import Failures, guarded
 from lossleuth.observe.parameters import ParameterTable
 from lossleuth.observe.places import reading_place, user_place
@@ -27,6 +27,8 @@ from lossleuth.observe.window import StepWindow, integer_tensors
 from lossleuth.record.write import RecordWriter
 
 Clock = Callable[[], float]
+# Backward passes without an optimizer's step after which updates by hand are looked for.
+PATIENCE = 64
 
 
 class Observer:
@@ -49,6 +51,7 @@ class Observer:
         self.made_schedulers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._last_places: dict[str, str] = {}
         self._sees_lookups = False
+        self._unused_backwards = 0
         self._updating = 0
         self._within_update = False
         self._targets = TargetCounts()
@@ -115,7 +118,10 @@ class Observer:
             if isinstance(root, Tensor) and root.numel() == 1:
                 scaled, loss = self._unscaled
                 window.losses.append(loss if scaled() is root else root.detach().clone())
-        self._table.note_roots(roots)
+        # An optimizer that was made will most likely be used; if it is not, look for ourselves.
+        self._unused_backwards += 1
+        if not self.made_optimizers or self._unused_backwards > PATIENCE:
+            self._table.note_roots(roots)
 
     @guarded
     def backward_ends(self) -> None:
@@ -172,6 +178,7 @@ class Observer:
         window = self._window
         self._within_update = False
         window.optimizers.add(id(optimizer))
+        self._unused_backwards = 0
         window.places.setdefault("update", user_place(3) or "")
         window.updated_by.append(type(optimizer).__name__)
         window.rates.extend(float(group.get("lr", math.nan)) for group in optimizer.param_groups)
@@ -230,7 +237,7 @@ class Observer:
         self.steps += 1
 
     def _scalars(self, window: StepWindow, now: float, matrix: Any) -> dict[str, Any]:
-        losses = [loss.item() for loss in window.losses]
+        losses = [plain_number(loss) for loss in window.losses]
         norm = _global_norm(matrix)
         effect = clip_effect(norm, window.clips) if norm is not None else None
         seconds = now - window.began

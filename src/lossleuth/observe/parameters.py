@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.kernels.statistics import ParameterPass
+from lossleuth.observe.clipping import plain_number
 from lossleuth.observe.leaves import leaves_behind
 from lossleuth.observe.names import parameter_names
 from lossleuth.observe.statistics import READINGS, Matrix, missing, readings
@@ -88,7 +89,8 @@ class ParameterTable:
         self._backwards += 1
         # Looking again at powers of two finds parameters that join later, at no lasting cost.
         if self._by_hand is None or self._backwards & (self._backwards - 1) == 0:
-            leaves = leaves_behind(roots)
+            # The walk goes from the loss down; readers want the order of the forward pass.
+            leaves = leaves_behind(roots)[::-1]
             if leaves:
                 self._by_hand = self._group(leaves)
 
@@ -178,8 +180,7 @@ def _age(entry: dict[str, Any]) -> float:
     """How many updates an optimizer's state remembers."""
     step = entry.get("step")
     if isinstance(step, Tensor):
-        # The base class's method: the one on Tensor is ours while a run is watched.
-        return float(torch._C.TensorBase.item(step))
+        return plain_number(step)
     return math.nan if step is None else float(step)
 
 

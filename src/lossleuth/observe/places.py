@@ -58,20 +58,19 @@ def user_place(skip: int = 1) -> str | None:
 def reading_place(skip: int = 1) -> str | None:
     """The user's line that reads a value, or None where a library reads it.
 
-    Torch's own frames in between do not count: formatting a tensor reads it inside torch on
-    the user's behalf.
+    Formatting a tensor reads it inside torch on the user's behalf; anything else that torch
+    reads, an optimizer its step count for one, it reads for itself.
     """
     frame = sys._getframe(skip)
     while frame is not None:
         filename = frame.f_code.co_filename
         if not is_library(filename):
             return f"{filename}:{frame.f_lineno}"
-        if not filename.startswith((_TORCH, _OWN)):
+        if not filename.endswith(_FORMATTING):
             return None
         frame = frame.f_back  # type: ignore[assignment]  # None ends the walk
     return None
 
 
 _declared: set[str] = set()
-_OWN = str(Path(lossleuth.__file__).parent)
-_TORCH = str(Path(sysconfig.get_path("purelib")) / "torch") + "/"
+_FORMATTING = ("torch/_tensor.py", "torch/_tensor_str.py")

@@ -126,7 +126,8 @@ def leave_like(ending: Ending) -> None:
     """Leave this process as the program left its own: same exit code, same signal."""
     if ending.signal is None:
         sys.exit(ending.code)
-    signal.signal(ending.signal, signal.SIG_DFL)
+    if ending.signal not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(ending.signal, signal.SIG_DFL)
     os.kill(os.getpid(), ending.signal)
 
 

@@ -54,8 +54,8 @@ class StepWindow:
             self.lookups = []
 
     def read(self, value: Any, place: str) -> None:
-        """The user's code has read a number."""
-        if len(self.reads) < MOST_READS:
+        """The user's code has read a number; printing one takes several looks at it."""
+        if len(self.reads) < MOST_READS and (value, place) not in self.reads[-1:]:
             self.reads.append((value, place))
 
     def spent(self, phase: str, seconds: float) -> None:

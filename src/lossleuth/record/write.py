@@ -221,7 +221,7 @@ class RecordWriter:
             while written < len(data):
                 written += os.write(descriptor, data[written:])
             # Not start + len: a signal handler may have written a frame meanwhile.
-            self._whole += len(data)
+            self._whole = os.lseek(descriptor, 0, os.SEEK_CUR)
         except BaseException as error:
             self._gap += gap
             self._torn = True
@@ -247,13 +247,15 @@ class RecordWriter:
     def _look(self, descriptor: int) -> None:
         """Once a second: is the log still there, and is it what we wrote?"""
         self._next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
+        # Before the size, because a signal handler may write between the two.
+        whole = self._whole
         found = os.fstat(descriptor)
         if found.st_nlink == 0:
             self._why_gone = "was deleted during the run"
-        elif found.st_size < self._whole:
+        elif found.st_size < whole:
             self._why_gone = "was cut short by another program"
-        elif found.st_size > self._whole:
-            self._heal(descriptor, self._whole)
+        elif found.st_size > whole:
+            self._heal(descriptor, whole)
         if self._why_gone:
             self._tell(f"the record in {self.directory} {self._why_gone}")
             self.close()

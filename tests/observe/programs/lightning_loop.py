@@ -28,7 +28,12 @@ class Module(lightning.LightningModule):
 
 
 trainer = lightning.Trainer(
-    max_steps=8, accelerator="cpu", logger=False, enable_checkpointing=False,
-    enable_progress_bar=False, enable_model_summary=False, gradient_clip_val=0.5,
+    max_steps=8,
+    accelerator="cpu",
+    logger=False,
+    enable_checkpointing=False,
+    enable_progress_bar=False,
+    enable_model_summary=False,
+    gradient_clip_val=0.5,
 )
 trainer.fit(Module(), DataLoader(TensorDataset(make_data()), batch_size=8, shuffle=True))

@@ -7,8 +7,13 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 torch.manual_seed(0)
 config = LlamaConfig(
-    vocab_size=VOCABULARY, hidden_size=24, intermediate_size=48, num_hidden_layers=2,
-    num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=CONTEXT,
+    vocab_size=VOCABULARY,
+    hidden_size=24,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    num_key_value_heads=1,
+    max_position_embeddings=CONTEXT,
 )
 model = get_peft_model(
     LlamaForCausalLM(config), LoraConfig(r=4, target_modules=["q_proj", "v_proj"])

@@ -1,0 +1,59 @@
+"""What clipping did, against the gradient itself."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from lossleuth.observe.clipping import Clip, clip_effect, plain_number, value_clip_effect
+
+
+def gradients() -> list[torch.nn.Parameter]:
+    torch.manual_seed(0)
+    parameters = [torch.nn.Parameter(torch.zeros(n)) for n in (4, 6, 5)]
+    for parameter in parameters:
+        parameter.grad = torch.randn(parameter.shape)
+    return parameters
+
+
+def flat(parameters: list[torch.nn.Parameter]) -> torch.Tensor:
+    return torch.cat([p.grad for p in parameters if p.grad is not None]).double()
+
+
+@pytest.mark.parametrize("part", [slice(0, 3), slice(0, 2), slice(2, 3)])
+@pytest.mark.parametrize("limit", [0.3, 100.0])
+def test_norm_factor_and_cosine_are_those_of_the_gradient(part: slice, limit: float) -> None:
+    parameters = gradients()
+    before = flat(parameters)
+    norm = torch.nn.utils.clip_grad_norm_(parameters[part], limit)
+    after = flat(parameters)
+    effect = clip_effect(after.norm().item(), [Clip(norm, limit)])
+    assert effect.norm_before == pytest.approx(before.norm().item(), rel=1e-5)
+    assert effect.factor == pytest.approx((after.norm() / before.norm()).item(), rel=1e-5)
+    cosine = torch.dot(before, after) / before.norm() / after.norm()
+    assert effect.cosine == pytest.approx(cosine.item(), rel=1e-5)
+
+
+def test_clipping_by_value_is_measured_before_it_happens() -> None:
+    parameters = gradients()
+    before = flat(parameters)
+    norm, cosine = value_clip_effect(parameters, 0.2)
+    torch.nn.utils.clip_grad_value_(parameters, 0.2)
+    after = flat(parameters)
+    assert norm == pytest.approx(before.norm().item())
+    assert cosine == pytest.approx((before @ after / before.norm() / after.norm()).item())
+    effect = clip_effect(after.norm().item(), [Clip(norm, 0.2, by_value=True, cosine=cosine)])
+    assert effect.norm_before == pytest.approx(norm)
+    assert effect.cosine == pytest.approx(cosine)
+
+
+def test_a_gradient_that_is_not_finite_does_not_break_the_arithmetic() -> None:
+    effect = clip_effect(math.nan, [Clip(math.nan, 1.0)])
+    assert math.isnan(effect.factor) or effect.factor == 1.0
+
+
+def test_numbers_are_read_past_the_replaced_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.Tensor, "item", lambda self: 1 / 0)
+    assert plain_number(torch.tensor(2.5)) == 2.5
