@@ -10,7 +10,9 @@ READY := $(VENV)/ready
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/'
 
-$(READY): pyproject.toml constraints.txt
+NATIVE := hatch_build.py $(wildcard src/lossleuth/kernels/*.cpp src/lossleuth/kernels/*.h)
+
+$(READY): pyproject.toml constraints.txt $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt torch==2.13.0 --editable '.[dev]'
 	@touch $@
@@ -29,7 +31,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -m "not slow"
 
 slow: $(READY)  ## the suites too slow for every change
 	$(BIN)/pytest -m slow

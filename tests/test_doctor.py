@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from lossleuth.doctor import findings
@@ -14,9 +15,17 @@ def test_versions_threads_devices_kernels_and_directory_are_told(tmp_path: Path)
     assert found["torch"] == torch.__version__
     assert found["threads"].startswith(str(torch.get_num_threads()))
     assert "cpu" in found["devices"]
-    assert found["native kernels"].startswith("absent")
+    assert found["native kernels"] == "present" or found["native kernels"].startswith("absent, ")
     assert found["run directory"].endswith("can be written to")
     assert not (tmp_path / "runs").exists()
+
+
+def test_kernels_that_are_switched_off_are_told_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOSSLEUTH_NATIVE", "0")
+    found = dict(findings(tmp_path / "runs"))
+    assert found["native kernels"] == "absent, torch instead: switched off by LOSSLEUTH_NATIVE=0"
 
 
 def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:

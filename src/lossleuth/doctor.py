@@ -12,9 +12,13 @@ from pathlib import Path
 
 import lossleuth
 from lossleuth.files import make_directory
+from lossleuth.kernels.native import why_absent
 from lossleuth.types import BadInput
 
-PACKAGES = ("torch", "numpy", "safetensors", "rich", "typer", "jinja2", "tokenizers")
+PACKAGES = (
+    *("torch", "numpy", "safetensors", "rich", "typer", "jinja2", "tokenizers"),
+    *("pyarrow", "tensorboard", "wandb"),
+)
 
 
 def findings(runs: Path) -> Iterator[tuple[str, str]]:
@@ -25,7 +29,8 @@ def findings(runs: Path) -> Iterator[tuple[str, str]]:
         yield package, _version(package)
     yield "cores", f"{len(os.sched_getaffinity(0))} usable of {os.cpu_count()}"
     yield from _torch()
-    yield "native kernels", "absent: this release has none; everything runs on torch"
+    absent = why_absent()
+    yield "native kernels", "present" if absent is None else f"absent, torch instead: {absent}"
     yield "compiler", shutil.which("g++") or "no g++: --compile cannot be used"
     yield "run directory", _run_directory(runs)
 

@@ -97,8 +97,11 @@ class ParameterPass:
         self._lay_out(parameters)
 
     def before_update(self, parameters: Sequence[Tensor], gradients: Tensors) -> Results:
-        """Measure the gradients and keep the weights; the columns of the update are still NaN."""
-        _require(len(parameters), gradients, "gradients")
+        """Measure the gradients and keep the weights; the columns of the update are still NaN.
+
+        The array is that of the next call too: copy what is to be kept.
+        """
+        _require(parameters, gradients)
         if list(map(Tensor.numel, parameters)) != self._counts:
             self._lay_out(parameters)
         self._forget()
@@ -121,7 +124,7 @@ class ParameterPass:
         if self._uncopied or unmeasured:
             self._attempt(self._uncopied, self._keep)
             self._measure_each(unmeasured, GRADIENT, self._measure_gradient)
-        return self._results.copy()
+        return self._results
 
     def after_update(
         self, first_moments: Tensors, second_moments: Tensors, epsilon_thresholds: Sequence[float]
@@ -131,13 +134,12 @@ class ParameterPass:
         A threshold is Adam's epsilon times sqrt(1 - beta2**t), since `sqrt(v) + threshold` then
         is the denominator of its step up to a factor; NaN where there is none.
         """
-        count = len(self._parameters)
-        _require(count, first_moments, "first moments")
-        _require(count, second_moments, "second moments")
-        _require(count, epsilon_thresholds, "thresholds")
+        _require(self._parameters, first_moments, second_moments, epsilon_thresholds)
         self._first, self._second = first_moments, second_moments
         self._thresholds = epsilon_thresholds
-        unmeasured = range(count) if self._library is None else self._after_natively(self._library)
+        unmeasured: Collection[int] = range(len(self._parameters))
+        if self._library is not None:
+            unmeasured = self._after_natively(self._library)
         if unmeasured:
             self._measure_each(unmeasured, UPDATE, self._measure_update)
         self._refuse_cleared_gradients()
@@ -284,6 +286,8 @@ class ParameterPass:
                     self.reasons[i] = "the gradient was cleared inside the step"
 
 
-def _require(count: int, given: Sized, name: str) -> None:
-    if len(given) != count:
-        raise ValueError(f"expected {name} of {count} parameters, found {len(given)}: pass all")
+def _require(parameters: Sized, *others: Sized) -> None:
+    """All of one length, or a wrong call; not a verdict on the user's program."""
+    if any(len(other) != len(parameters) for other in others):
+        found = ", ".join(str(len(other)) for other in others)
+        raise ValueError(f"expected lists of {len(parameters)}, found {found}: pass one per weight")
