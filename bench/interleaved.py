@@ -195,6 +195,8 @@ def _lap(stepper: Iterator[float], count: int) -> Lap:
 
 
 def _profile(stepper: Iterator[float], count: int) -> Profile:
+    # Read when the profiler starts: without it, it announces itself on stderr.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU]) as profiler:

@@ -20,7 +20,8 @@ from rich.table import Table
 from torch import nn
 
 from bench import plain_loop
-from bench.interleaved import Profile, Side, race, speed_ratio, start
+from bench.interleaved import Profile, Rounds, Side, race, speed_ratio, start
+from lossleuth.train.allocator import keep_freed_memory
 from lossleuth.train.corpus import read_corpus
 from lossleuth.train.data import (
     BatchOrder,
@@ -97,6 +98,7 @@ def make_task(path: Path, settings: TrainSettings) -> Task:
 
 def ours(task: Task, settings: TrainSettings) -> Iterator[float]:
     """The trainer, composed as `lossleuth train` does."""
+    keep_freed_memory()
     tokens = task.tokens()
     windows = Windows(task.starts, np.full_like(task.starts, settings.context), settings.context)
     order = BatchOrder(len(windows), settings.batch, settings.seed)
@@ -160,15 +162,17 @@ def compare(console: Console, size: Size, task: Task) -> None:
     with ExitStack() as stack:
         rivals = start(sides, stack)
         losses = np.array([rival.steps(COMPARED_STEPS).values for rival in rivals])
-        rows = race(rivals, size.steps, size.budget)
+        rounds = race(rivals, size.steps, size.budget)
         memory = [rival.memory() for rival in rivals]
         profiles = [rival.profile(PROFILED_STEPS) for rival in rivals]
 
+    quiet = rounds.quiet()
     tokens = settings.batch * settings.context
     table = Table("", *(rival.name for rival in rivals), title=f"{size.name} parameters")
-    per_step = [float(np.median(row)) / size.steps for row in rows]
+    per_step = (np.median(quiet.seconds, axis=1) / size.steps).tolist()
     table.add_row("tokens/s, median", *(f"{tokens / seconds:,.0f}" for seconds in per_step))
-    table.add_row("speed against plain", *(_ratio(row, rows[1], row is rows[1]) for row in rows))
+    for label, kept in (("quiet", quiet), ("all", rounds)):
+        table.add_row(f"speed against plain, {label} rounds", *_ratios(kept))
     table.add_row("peak memory, MB", *(f"{m.peak:.0f}" for m in memory))
     table.add_row("of it from the first step on", *(f"{m.peak - m.before:.0f}" for m in memory))
     for label, names in (("matrix products", MATRIX_PRODUCTS), ("attention", ATTENTION)):
@@ -178,13 +182,18 @@ def compare(console: Console, size: Size, task: Task) -> None:
     difference = np.abs(losses - losses[1]).max()
     console.print(
         f"losses of the first {COMPARED_STEPS} steps: {losses[1, 0]:.4f} to {losses[1, -1]:.4f}, "
-        f"largest difference {difference:.1e}; {len(rows[0])} rounds of {size.steps} steps each",
+        f"largest difference {difference:.1e}",
+        f"{len(rounds.foreign)} rounds of {size.steps} steps each, {len(quiet.foreign)} of them "
+        f"quiet: other processes took at most {quiet.foreign.max():.0%} of the processors there, "
+        f"{np.median(rounds.foreign):.0%} in the median of all",
+        sep="\n",
         highlight=False,
     )
 
 
-def _ratio(seconds: list[float], reference: list[float], is_reference: bool) -> str:
-    return "1" if is_reference else str(speed_ratio(seconds, reference))
+def _ratios(rounds: Rounds) -> list[str]:
+    ours, reference, again = rounds.seconds
+    return [str(speed_ratio(ours, reference)), "1", str(speed_ratio(again, reference))]
 
 
 def _slowdown(profile: Profile, per_step: float) -> str:

@@ -19,11 +19,10 @@ from torch import Tensor
 
 from lossleuth.kernels.blocks import BLOCK
 from lossleuth.kernels.table import look_up
+from lossleuth.kernels.views import NUMPY_TYPES, flat_view
 
 # Added to the root of a second moment at least, so that 0 / 0 is a direction of 0, not NaN.
 SMALLEST_EPSILON = 1e-30
-
-NUMPY_TYPES = (torch.float32, torch.float64)
 
 # A flat array of numpy or a flat tensor of torch, and one of its numbers.
 Array = Any
@@ -103,7 +102,7 @@ def flat(tensor: Tensor) -> Array:
     [1.0, 2.0]
     """
     if tensor.dtype in NUMPY_TYPES and look_up([tensor], [tensor.numel()]):
-        return tensor.detach().numpy().reshape(-1)
+        return flat_view(tensor)
     tensor = local(tensor)
     if tensor.layout is not torch.strided:
         tensor = tensor.to_dense()
@@ -112,8 +111,8 @@ def flat(tensor: Tensor) -> Array:
         tensor = torch.view_as_real(tensor)
     if tensor.dtype is not torch.float64:
         tensor = tensor.to(torch.float32 if tensor.is_floating_point() else torch.float64)
-    row = tensor.reshape(-1)
-    return row.numpy() if row.is_cpu else row
+    row = tensor.reshape(-1).contiguous()
+    return flat_view(row) if row.is_cpu else row
 
 
 def local(tensor: Tensor) -> Tensor:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-import operator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lossleuth.kernels import native
+from lossleuth.kernels.blocks import GOLDEN, scattered
+from lossleuth.kernels.views import flat_view
+
+# The types that the library reads.
+NATIVE = (torch.int64, torch.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,8 @@ def token_fingerprint(tensor: Tensor) -> TokenFingerprint:
     >>> seen = token_fingerprint(torch.tensor([[5, 6, 7], [1, 2, 3]]))
     >>> seen.count, seen.largest, seen.smallest, seen.consecutive
     (6, 7, 1, True)
-    >>> seen.hash == token_fingerprint(torch.tensor([[5, 6, 7, 1], [2, 3, 0, 0]])[:, :3]).hash
-    False
+    >>> seen.hash == token_fingerprint(torch.tensor([5, 6, 7, 1, 2, 3], dtype=torch.int32)).hash
+    True
     """
     tokens = _readable(tensor)
     count = tokens.numel()
@@ -45,7 +50,7 @@ def token_fingerprint(tensor: Tensor) -> TokenFingerprint:
     width = tokens.shape[-1] if tokens.dim() else 1
     library = native.load()
     if library is None:
-        return _in_numpy(tokens.numpy().astype(np.int64, copy=False).reshape(-1, width))
+        return _in_numpy(flat_view(tokens).astype(np.int64).reshape(-1, width))
     out = (ctypes.c_int64 * 4)()
     library.fingerprint(tokens.data_ptr(), tokens.element_size(), count // width, width, out)
     hashed, largest, smallest, consecutive = out
@@ -61,29 +66,45 @@ def count_supervised(targets: Tensor, ignored: int) -> int:
     tokens = _readable(targets)
     library = native.load()
     if library is None:
-        return int(np.count_nonzero(tokens.numpy() != ignored))
-    ignored = operator.index(ignored)
-    if not -(2**63) <= ignored < 2**63:
-        return tokens.numel()
+        return int(np.count_nonzero(flat_view(tokens) != ignored))
     return int(library.others(tokens.data_ptr(), tokens.element_size(), tokens.numel(), ignored))
 
 
 def _readable(tensor: Tensor) -> Tensor:
     """The tensor as int32 or int64, contiguous and in this machine's memory."""
-    if tensor.dtype is not torch.int64 and tensor.dtype is not torch.int32:
-        if tensor.is_floating_point() or tensor.is_complex():
-            raise TypeError(f"expected an integer tensor, found {tensor.dtype}: pass token ids")
-        tensor = tensor.to(torch.int64)
-    return tensor.detach().cpu().contiguous()
+    tokens = tensor
+    if (
+        type(tokens) is not Tensor
+        or tokens.dtype not in NATIVE
+        or not tokens.is_cpu
+        or not tokens.is_contiguous()
+    ):
+        tokens = _brought_here(tensor)
+    needed = (tokens.storage_offset() + tokens.numel()) * tokens.element_size()
+    if tokens.numel() and tokens.untyped_storage().nbytes() < needed:
+        raise TypeError("expected tokens in memory, found a tensor whose storage was freed")
+    return tokens
 
 
-def _in_numpy(tokens: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> TokenFingerprint:
-    word = tokens.reshape(-1).astype(np.uint64)
-    word += np.arange(1, tokens.size + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ word >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ word >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    word ^= word >> np.uint64(31)
+def _brought_here(tensor: Tensor) -> Tensor:
+    if tensor.is_floating_point() or tensor.is_complex():
+        raise TypeError(f"expected an integer tensor, found {tensor.dtype}: pass token ids")
+    tokens = tensor.detach()
+    if hasattr(tokens, "to_local"):
+        tokens = tokens.to_local()
+    if tokens.dtype not in NATIVE:
+        tokens = tokens.to(torch.int64)
+    return tokens.cpu().contiguous()
+
+
+def _in_numpy(tokens: NDArray[np.int64]) -> TokenFingerprint:
+    words = tokens.reshape(-1).astype(np.uint64)
+    words += np.arange(1, tokens.size + 1, dtype=np.uint64) * np.uint64(GOLDEN)
     steps = tokens[:, 1:].astype(np.uint64) - tokens[:, :-1].astype(np.uint64)
-    consecutive = tokens.shape[1] > 1 and bool((steps == 1).all())
-    hashed = int(np.add.reduce(word))
-    return TokenFingerprint(hashed, tokens.size, int(tokens.max()), int(tokens.min()), consecutive)
+    return TokenFingerprint(
+        int(scattered(words).sum()),
+        tokens.size,
+        int(tokens.max()),
+        int(tokens.min()),
+        tokens.shape[1] > 1 and bool((steps == 1).all()),
+    )

@@ -13,10 +13,10 @@ def parameter_names(parameters: Sequence[Tensor]) -> list[str]:
 
     Parameters that no module knows are named by place and shape.
 
-    >>> model = nn.Sequential(nn.Linear(2, 3))
+    >>> model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 4))
     >>> import torch
-    >>> parameter_names([model[0].bias, torch.zeros(4, 5)])
-    ['0.bias', 'tensor 1 (4x5)']
+    >>> parameter_names([model[0].bias, model[1].bias, torch.zeros(4, 5)])
+    ['0.bias', '1.bias', 'tensor 2 (4x5)']
     """
     wanted = {id(parameter) for parameter in parameters}
     names: dict[int, str] = {}

@@ -17,6 +17,7 @@ from rich.table import Table
 from lossleuth.record import strict_json
 from lossleuth.settings import Resolved, resolve
 from lossleuth.train import checkpoint as checkpoints
+from lossleuth.train.allocator import keep_freed_memory
 from lossleuth.train.checkpoint import Checkpoint, load_checkpoint
 from lossleuth.train.corpus import read_corpus
 from lossleuth.train.data import document_spans, make_windows, write_tokens
@@ -41,6 +42,7 @@ def run_training(
     record: bool,
 ) -> None:
     """Carry out `lossleuth train`."""
+    keep_freed_memory()
     resumed = load_checkpoint(resume) if resume else None
     saved = resumed.header.settings if resumed else None
     resolved = resolve(TrainSettings, options=options, file=config, saved=saved)

@@ -5,6 +5,7 @@ Tensor names carry their shape, one letter per axis:
     B  batch        T  position        V  vocabulary
     D  model width  H  head            K  width of one head     F  feed-forward width
     C  context      P  pair of channels that turn together
+    E  queries and keys side by side, 2D wide, in G = 2H heads
 
 `oracle.py` is the same network in numpy float64 with its backward pass written by hand;
 the two are kept equal by a test.
@@ -93,11 +94,14 @@ class Attention(nn.Module):
         """Mix each position with those before it."""
         B, T, D = x_BTD.shape
         heads = (B, T, self.shape.heads, self.shape.head_width)
-        q_BHTK, k_BHTK, v_BHTK = (
-            part_BTD.view(heads).transpose(1, 2) for part_BTD in self.qkv(x_BTD).split(D, dim=2)
-        )
+        qk_BTE, v_BTD = self.qkv(x_BTD).split((2 * D, D), dim=2)
+        qk_BTGK = qk_BTE.view(B, T, 2 * self.shape.heads, self.shape.head_width)
         if rotation_T2P is not None:
-            q_BHTK, k_BHTK = rotate(q_BHTK, rotation_T2P), rotate(k_BHTK, rotation_T2P)
+            qk_BTGK = rotate(qk_BTGK, rotation_T2P)
+            # A view would keep the unturned queries and keys alive until the backward pass.
+            v_BTD = v_BTD.contiguous()
+        q_BHTK, k_BHTK = qk_BTGK.transpose(1, 2).chunk(2, dim=1)
+        v_BHTK = v_BTD.view(heads).transpose(1, 2)
         if cache is not None:
             k_BHTK, v_BHTK = cache.extend(self.layer, k_BHTK, v_BHTK)
         seen = k_BHTK.size(2) - T
@@ -204,16 +208,18 @@ def rotations(context: int, head_width: int) -> Tensor:
     return torch.stack((angles.cos(), angles.sin()), dim=1)
 
 
-def rotate(x_BHTK: Tensor, rotation_T2P: Tensor) -> Tensor:
+def rotate(x_BTHK: Tensor, rotation_T2P: Tensor) -> Tensor:
     """Turn each pair of channels (k, k + K/2) by its position's angle.
 
-    >>> x = torch.randn(1, 1, 3, 4)
+    >>> x = torch.randn(1, 3, 1, 4)
     >>> bool(torch.allclose(rotate(x, rotations(3, 4)).norm(dim=-1), x.norm(dim=-1)))
     True
     """
-    cos, sin = rotation_T2P.to(x_BHTK.dtype).unbind(dim=1)
-    low, high = x_BHTK.chunk(2, dim=-1)
-    return torch.cat((low * cos - high * sin, low * sin + high * cos), dim=-1)
+    cos_TP, sin_TP = rotation_T2P.to(x_BTHK.dtype).unbind(dim=1)
+    cos_T1K = torch.cat((cos_TP, cos_TP), dim=-1).unsqueeze(1)
+    sin_T1K = torch.cat((-sin_TP, sin_TP), dim=-1).unsqueeze(1)
+    partner_BTHK = x_BTHK.roll(x_BTHK.size(-1) // 2, dims=-1)
+    return torch.addcmul(x_BTHK * cos_T1K, partner_BTHK, sin_T1K)
 
 
 def _causal_mask(T: int, seen: int, device: torch.device) -> Tensor:
