@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from operator import add, attrgetter, ge, is_, mul
 from struct import Struct
 
@@ -105,16 +105,15 @@ class Column:
         # Tensors that are there but that the library cannot read.
         self.unread: list[int] = []
         # What was last looked up, if all of it could be read; weak, since it is the user's.
-        self._rows: list[int] | None = None
-        self._known: list[weakref.ref[Tensor]] = []
+        self._known: list[Callable[[], Tensor | None]] | None = None
         self._places: list[int] = []
 
     def refresh(self, tensors: Tensors) -> None:
         """Write where these tensors are now."""
+        if self._unmoved(tensors):
+            return
         rows = [i for i, tensor in enumerate(tensors) if tensor is not None]
         there = [tensor for tensor in tensors if tensor is not None]
-        if rows == self._rows and self._unmoved(there):
-            return
         found = self._look_up(rows, there)
         if found is None:
             each = [self._look_up([i], [t]) or ([0], [0]) for i, t in zip(rows, there, strict=True)]
@@ -125,20 +124,26 @@ class Column:
         self._numbers.pack_into(self._addresses, 0, *addresses)
         self._numbers.pack_into(self._types, 0, *types)
         self.unread = [i for i in rows if not types[i]]
-        self._rows, self._places = None, found[0]
+        self._known, self._places = None, found[0]
         if self._lasting and not self.unread:
-            self._rows, self._known = rows, [weakref.ref(tensor) for tensor in there]
+            self._known = [_nothing if t is None else weakref.ref(t) for t in tensors]
 
-    def _unmoved(self, there: list[Tensor]) -> bool:
-        if not all(map(is_, [known() for known in self._known], there)):
+    def _unmoved(self, tensors: Tensors) -> bool:
+        if self._known is None or len(self._known) != len(tensors):
+            return False
+        if not all(map(is_, [known() for known in self._known], tensors)):
             return False
         # A tensor cannot have been given less memory, or none, and still be where it was.
-        return [tensor.data_ptr() for tensor in there] == self._places
+        return [tensor.data_ptr() for tensor in tensors if tensor is not None] == self._places
 
     def _look_up(self, rows: list[int], there: list[Tensor]) -> tuple[list[int], list[int]] | None:
         if self._dtypes is not None and [t.dtype for t in there] != [self._dtypes[i] for i in rows]:
             return None
         return look_up(there, [self._counts[i] for i in rows])
+
+
+def _nothing() -> None:
+    """In place of a reference to a tensor that is absent."""
 
 
 def look_up(tensors: Sequence[Tensor], counts: list[int]) -> tuple[list[int], list[int]] | None:

@@ -7,6 +7,7 @@ arguments it was given.
 from __future__ import annotations
 
 import functools
+import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from torch.nn import functional as F
 
 from lossleuth.observe.failures import Failures
 from lossleuth.observe.observer import Observer
+from lossleuth.observe.places import reads_for_the_user
 
 SCALAR_READERS = ("item", "tolist", "__float__", "__int__", "__index__", "numpy")
 
@@ -32,7 +34,6 @@ class Hooks:
         self._failures = failures
         self._undo: list[Callable[[], None]] = []
         self._depth = 0
-        self._quiet = False
         self._stepped = 0
         self._activations = activations
 
@@ -80,7 +81,7 @@ class Hooks:
 
         def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
             # Checkpointing runs the engine inside the engine; that is part of one backward.
-            if self._depth or self._quiet or any(map(_is_traced, t_outputs)):
+            if self._depth or any(map(_is_traced, t_outputs)):
                 return original(t_outputs, *args, **kwargs)
             observer.backward_begins(t_outputs)
             self._depth += 1
@@ -192,7 +193,7 @@ class Hooks:
         observer = self._observer
 
         def saw_embedding(input: Any, *_args: Any, **_kwargs: Any) -> None:
-            if torch.is_grad_enabled() and not self._quiet:
+            if torch.is_grad_enabled():
                 observer.tokens_embedded(input)
 
         def saw_targets(
@@ -204,7 +205,7 @@ class Hooks:
             *_args: Any,
             **_kwargs: Any,
         ) -> None:
-            if torch.is_grad_enabled() and not self._quiet and input.requires_grad:
+            if torch.is_grad_enabled() and input.requires_grad:
                 observer.targets_used(input, target, ignore_index)
 
         self._replace(F, "embedding", _seeing(F.embedding, saw_embedding))
@@ -225,7 +226,7 @@ class Hooks:
         @functools.wraps(original)
         def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             value = original(tensor, *args, **kwargs)
-            if not compiling() and not self._quiet:
+            if not compiling() and reads_for_the_user(sys._getframe(1).f_code.co_filename):
                 observer.value_read(tensor, value)
             return value
 

@@ -42,6 +42,18 @@ def declare_user_file(filename: str) -> None:
     """The script is the user's wherever it lies, be it in an installed package."""
     _declared.add(filename)
     is_library.cache_clear()
+    reads_for_the_user.cache_clear()
+
+
+@cache
+def reads_for_the_user(filename: str) -> bool:
+    """Whether a read from this file may be the user's: a cheap first look for every read.
+
+    >>> import torch
+    >>> reads_for_the_user(torch.__file__), reads_for_the_user("train.py")
+    (False, True)
+    """
+    return filename.endswith(_FORMATTING) or not is_library(filename)
 
 
 def user_place(skip: int = 1) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -82,7 +83,9 @@ class Record:
         self.close()
 
     def __del__(self) -> None:
-        self.close()
+        # At the end of the process what it needs may be gone already.
+        with suppress(AttributeError, TypeError):
+            self.close()
 
     def __len__(self) -> int:
         return len(self._log.steps)
