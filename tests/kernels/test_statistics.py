@@ -395,6 +395,14 @@ def test_lists_of_unequal_length_are_refused(kernels: str) -> None:
         passes.before_update([torch.ones(1)], [None, None])
 
 
+def test_a_wrong_call_is_refused(kernels: str) -> None:
+    with pytest.raises(ValueError, match="at least 1, found 0"):
+        ParameterPass([], every=0)
+    passes = ParameterPass([torch.ones(1)])
+    with pytest.raises(ValueError, match="expected lists of 0, found 1"):
+        passes.after_update([None], [None], [math.nan])
+
+
 def test_no_parameters_at_all(kernels: str) -> None:
     passes = ParameterPass([])
     assert passes.before_update([], []).shape == (0, len(COLUMNS))

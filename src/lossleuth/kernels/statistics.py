@@ -88,6 +88,8 @@ class ParameterPass:
     def __init__(
         self, parameters: Sequence[Tensor], *, every: int = 8, threads: int | None = None
     ) -> None:
+        if every < 1:
+            raise ValueError(f"expected every to be at least 1, found {every}: 1 sees everything")
         # Why a tensor of the last step could not be measured, by its place in the list.
         self.reasons: dict[int, str] = {}
         self._library = native.load()
@@ -177,7 +179,7 @@ class ParameterPass:
             raise MemoryError("no memory for the statistics of parameters")
 
     def _after_natively(self, library: native.Library) -> Collection[int]:
-        """Which parameters are left for torch."""
+        """Which parameters are left to measure without the library."""
         table = self._table
         table.parameters.refresh(self._parameters)
         table.first.refresh(self._first)
@@ -210,12 +212,12 @@ class ParameterPass:
                 row = [torch.as_tensor(n, dtype=torch.float64, device=device) for n in numbers]
                 on_device[i] = torch.stack(row)
 
-        self._attempt(rows, measure)
-        # Only now, so that a device computes while the next tensor is prepared.
-        self._attempt(on_device, lambda i: self._set(i, columns, on_device[i].cpu().numpy()))
+        def fetch(i: int) -> None:
+            self._results[i, columns] = on_device[i].cpu().numpy()
 
-    def _set(self, i: int, columns: slice, numbers: Array) -> None:
-        self._results[i, columns] = numbers
+        # First all, then fetch, so that a device computes while the next tensor is prepared.
+        self._attempt(rows, measure)
+        self._attempt(on_device, fetch)
 
     def _attempt(self, rows: Collection[int], action: Callable[[int], None]) -> None:
         """A tensor that cannot be measured costs its own row only."""

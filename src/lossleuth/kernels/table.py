@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from operator import add, attrgetter, ge, is_, mul
 from struct import Struct
+from typing import cast
 
 import numpy as np
 import torch
@@ -36,6 +37,8 @@ FIELDS = 11
 LINE = 64
 
 Tensors = Sequence[Tensor | None]
+# Addresses and types.
+Found = tuple[list[int], list[int]]
 
 
 class MemoryTable:
@@ -101,7 +104,7 @@ class Column:
         self._numbers = Struct(f"{len(self._counts)}q")
         # Whether the same tensors are expected in the next step, and of which types.
         self._lasting = lasting
-        self._dtypes = dtypes
+        self._expected = None if dtypes is None else [TYPES.get(dtype, 0) for dtype in dtypes]
         # Tensors that are there but that the library cannot read.
         self.unread: list[int] = []
         # What was last looked up, if all of it could be read; weak, since it is the user's.
@@ -112,20 +115,17 @@ class Column:
         """Write where these tensors are now."""
         if self._unmoved(tensors):
             return
-        rows = [i for i, tensor in enumerate(tensors) if tensor is not None]
-        there = [tensor for tensor in tensors if tensor is not None]
-        found = self._look_up(rows, there)
-        if found is None:
-            each = [self._look_up([i], [t]) or ([0], [0]) for i, t in zip(rows, there, strict=True)]
-            found = [one[0][0] for one in each], [one[1][0] for one in each]
-        addresses, types = [0] * len(tensors), [0] * len(tensors)
-        for i, place, kind in zip(rows, *found, strict=True):
-            addresses[i], types[i] = place, kind
+        self._known = None
+        addresses, types = look_up(tensors, self._counts) or self._look_up_each(tensors)
+        if self._expected is not None and types != self._expected:
+            addresses, types = self._look_up_each(tensors)
         self._numbers.pack_into(self._addresses, 0, *addresses)
         self._numbers.pack_into(self._types, 0, *types)
-        self.unread = [i for i in rows if not types[i]]
-        self._known, self._places = None, found[0]
+        self.unread = []
+        if not all(types):
+            self.unread = [i for i, t in enumerate(tensors) if t is not None and not types[i]]
         if self._lasting and not self.unread:
+            self._places = [addresses[i] for i, t in enumerate(tensors) if t is not None]
             self._known = [_nothing if t is None else weakref.ref(t) for t in tensors]
 
     def _unmoved(self, tensors: Tensors) -> bool:
@@ -136,36 +136,49 @@ class Column:
         # A tensor cannot have been given less memory, or none, and still be where it was.
         return [tensor.data_ptr() for tensor in tensors if tensor is not None] == self._places
 
-    def _look_up(self, rows: list[int], there: list[Tensor]) -> tuple[list[int], list[int]] | None:
-        if self._dtypes is not None and [t.dtype for t in there] != [self._dtypes[i] for i in rows]:
-            return None
-        return look_up(there, [self._counts[i] for i in rows])
+    def _look_up_each(self, tensors: Tensors) -> Found:
+        """As `look_up`, with zeros for what is absent or cannot be read."""
+
+        def one(i: int) -> tuple[int, int]:
+            found = look_up([tensors[i]], [self._counts[i]])
+            return (0, 0) if found is None else (found[0][0], found[1][0])
+
+        addresses, types = [0] * len(tensors), [0] * len(tensors)
+        rows = [i for i, tensor in enumerate(tensors) if tensor is not None]
+        found = look_up([tensors[i] for i in rows], [self._counts[i] for i in rows])
+        pairs = map(one, rows) if found is None else zip(*found, strict=True)
+        for i, (place, kind) in zip(rows, pairs, strict=True):
+            if self._expected is None or kind == self._expected[i]:
+                addresses[i], types[i] = place, kind
+        return addresses, types
 
 
 def _nothing() -> None:
     """In place of a reference to a tensor that is absent."""
 
 
-def look_up(tensors: Sequence[Tensor], counts: list[int]) -> tuple[list[int], list[int]] | None:
+def look_up(tensors: Tensors, counts: list[int]) -> Found | None:
     """Addresses and types, if those are all that is needed to read each one of these tensors.
 
     The loops stay inside C functions: gradients are looked up in every step.
     """
-    dtypes = list(map(_dtype, tensors))
-    if not PLAIN.issuperset(map(type, tensors)) or not TYPES.keys() >= set(dtypes):
+    if not PLAIN.issuperset(map(type, tensors)):
         return None
+    plain = cast(Sequence[Tensor], tensors)
+    dtypes = list(map(_dtype, plain))
     try:
         if (
-            not all(map(_is_cpu, tensors))
-            or not all(map(Tensor.is_contiguous, tensors))
-            or list(map(Tensor.numel, tensors)) != counts
-            or (1 in counts and any(map(Tensor.is_neg, tensors)))
+            not TYPES.keys() >= set(dtypes)
+            or not all(map(_is_cpu, plain))
+            or not all(map(Tensor.is_contiguous, plain))
+            or list(map(Tensor.numel, plain)) != counts
+            or (1 in counts and any(map(Tensor.is_neg, plain)))
         ):
             return None
-        ends = map(add, map(Tensor.storage_offset, tensors), counts)
-        storages = map(torch.UntypedStorage.nbytes, map(Tensor.untyped_storage, tensors))
+        ends = map(add, map(Tensor.storage_offset, plain), counts)
+        storages = map(torch.UntypedStorage.nbytes, map(Tensor.untyped_storage, plain))
         if not all(map(ge, storages, map(mul, ends, map(SIZES.__getitem__, dtypes)))):
             return None
     except (NotImplementedError, RuntimeError):  # a sparse tensor has no storage
         return None
-    return list(map(Tensor.data_ptr, tensors)), list(map(TYPES.__getitem__, dtypes))
+    return list(map(Tensor.data_ptr, plain)), list(map(TYPES.__getitem__, dtypes))
