@@ -7,37 +7,34 @@ import sys
 
 import pytest
 
+# glibc always maps blocks of this size afresh unless it is told otherwise; smaller ones it learns
+# to keep by itself in some layouts of the heap.
 PROGRAM = """
 import resource, sys, torch
-sys.path.insert(0, sys.argv[2])
 from lossleuth.train.allocator import keep_freed_memory
-from lossleuth.train.loss import mean_loss
-from lossleuth.train.model import LanguageModel, ModelShape
-torch.set_num_threads(1)
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
-model = LanguageModel(ModelShape(100, 128, 2, 4, 128, positions="rotary"))
-tokens = torch.randint(0, 100, (16, 128))
-def step():
-    mean_loss(model(tokens), tokens).backward()
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(3):
-    step()
+def use():
+    torch.empty(40 << 20, dtype=torch.uint8).fill_(1)
+for _ in range(16):  # glibc grows the heap a few times before it reuses aligned blocks
+    use()
 before = faults()
 for _ in range(6):
-    step()
+    use()
 print(faults() - before)
 """
 
 
 def faults(how: str) -> int:
-    """Page faults of six training steps after a few to warm up."""
-    run = [sys.executable, "-c", PROGRAM, how, "."]
+    """Page faults of using a large block six times, after some to warm up."""
+    run = [sys.executable, "-c", PROGRAM, how]
     return int(subprocess.run(run, capture_output=True, text=True, check=True).stdout)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks glibc")
-def test_steps_fault_far_fewer_pages_in_when_memory_is_kept() -> None:
+def test_memory_that_is_kept_is_not_faulted_in_again() -> None:
     default, kept = faults("default"), faults("keep")
-    assert kept < default / 3
+    assert default > 6 * 1000
+    assert kept < default / 10
