@@ -82,7 +82,7 @@ def _compile(folder: Path, made: Path, names: ModuleType) -> str | None:
         return "no C++ compiler was found when it was installed"
     checksum = names.checksum(folder)
     command = [*compiler, *FLAGS, f"-DLOSSLEUTH_SOURCE={checksum}u", "-o", str(made)]
-    command += [str(folder / source) for source in SOURCES]
+    command += [*(str(folder / source) for source in SOURCES), "-ldl"]
     reason = None
     # Second without code for several processor levels, which some C libraries cannot load.
     for extra in ([], [ONE_LEVEL]):

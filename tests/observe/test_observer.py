@@ -33,7 +33,7 @@ def test_watching_changes_no_loss(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", ["_scalars", "_mark", "_close", "_declare_parameters", "_begin_if_updated"]
+    "broken", ["_event", "_mark", "_close", "_declare_parameters", "_begin_if_updated"]
 )
 def test_an_error_of_ours_never_reaches_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
@@ -79,11 +79,12 @@ def test_memory_stays_flat_over_many_steps(tmp_path: Path) -> None:
 
     def measure(step: int) -> None:
         if step in (1200, 2400):
+            observer.told("look", {})  # writes the steps that wait
             sizes.append(tracemalloc.get_traced_memory()[0])
 
     tracemalloc.start()
     try:
-        with watching(tmp_path / "run"):
+        with watching(tmp_path / "run") as observer:
             train(2401, measure)
     finally:
         tracemalloc.stop()

@@ -38,10 +38,10 @@ def test_parameters_of_several_optimizers_share_one_table() -> None:
     stepped(table, torch.optim.Adam([c], lr=0.5))
     assert table.version == 2
     assert table.sizes == [2, 3, 4]
-    matrix = table.take_readings()
+    matrix = table.matrix_of(table.take_measured())
     assert column(matrix, "update_rms") == pytest.approx([0.5, 0.5, 0.5])
     assert column(matrix, "age")[2] == 1
-    assert np.isnan(table.take_readings()).all()
+    assert np.isnan(table.matrix_of(table.take_measured())).all()
 
 
 def test_an_optimizer_made_anew_keeps_the_rows() -> None:
@@ -50,7 +50,7 @@ def test_an_optimizer_made_anew_keeps_the_rows() -> None:
     for _ in range(5):
         optimizer = torch.optim.Adam(held, lr=0.1)
         stepped(table, optimizer)
-        assert column(table.take_readings(), "age") == [1, 1]
+        assert column(table.matrix_of(table.take_measured()), "age") == [1, 1]
     assert table.version == 1
     assert len(table.names) == 2
 
@@ -76,7 +76,7 @@ def test_an_update_by_hand_is_seen_by_what_moved_and_only_once() -> None:
     table.before_hand_update()
     weight.data = weight.data - 0.25
     assert table.hand_updates() == ["by hand"]
-    assert column(table.take_readings(), "update_rms") == pytest.approx([0.25])
+    assert column(table.matrix_of(table.take_measured()), "update_rms") == pytest.approx([0.25])
     assert table.hand_updates() == []
 
 
@@ -85,4 +85,7 @@ def test_a_missing_gradient_is_missing_and_not_zero() -> None:
     b.grad = None
     table = ParameterTable()
     stepped(table, torch.optim.SGD([a, b], lr=0.5))
-    assert np.isnan(column(table.take_readings(), "grad_rms")).tolist() == [False, True]
+    assert np.isnan(column(table.matrix_of(table.take_measured()), "grad_rms")).tolist() == [
+        False,
+        True,
+    ]

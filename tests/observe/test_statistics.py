@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lossleuth.kernels.statistics import ParameterPass
-from lossleuth.observe.statistics import READINGS, missing, readings
+from lossleuth.observe.statistics import READINGS, divisors, missing, readings
 
 
 def test_readings_are_those_of_the_tensors() -> None:
@@ -24,7 +24,7 @@ def test_readings_are_those_of_the_tensors() -> None:
     optimizer.step()
     state = optimizer.state[weight]
     raw = measured.after_update([state["exp_avg"]], [state["exp_avg_sq"]], [1e-8])
-    row = dict(zip(READINGS, readings(raw, [40], [1.0])[0], strict=True))
+    row = dict(zip(READINGS, readings(raw, divisors([40]), [1.0])[0], strict=True))
     after = weight.detach().double()
 
     def rms(x: torch.Tensor) -> float:

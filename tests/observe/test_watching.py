@@ -181,12 +181,14 @@ def test_activations_are_recorded_on_demand(tmp_path: Path) -> None:
 def leaving(tmp_path: Path, ending: str, **more: str) -> subprocess.CompletedProcess[str]:
     script = tmp_path / "train.py"
     script.write_text(
-        "import os, signal, sys, torch\n"
+        "import os, signal, sys, time, torch\n"
         "weight = torch.ones(3, requires_grad=True)\n"
         "optimizer = torch.optim.SGD([weight], lr=0.1)\n"
         "for _ in range(3):\n"
         "    weight.square().sum().backward()\n"
-        "    optimizer.step()\n" + ending
+        "    optimizer.step()\n"
+        # A process that is killed can take the steps of its last 50 ms with it.
+        "    time.sleep(0.06)\n" + ending
     )
     return run("-m", "lossleuth", "watch", "--out", "r", "train.py", folder=tmp_path)
 

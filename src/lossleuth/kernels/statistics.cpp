@@ -6,6 +6,8 @@
 // number of threads, and the spans' sums are added in order: any number of threads gives the same
 // bits. `statistics.py` says what each column means; `fallback.py` computes the same in torch.
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -89,7 +91,7 @@ struct Span {
 };
 
 constexpr int64_t BLOCK = 4096;       // elements that are looked at in one go, from cache
-constexpr int64_t ALONE = 1'000'000;  // below this many elements a second thread costs more
+constexpr int64_t ALONE = 1'000'000;  // below this many elements one thread does it
 constexpr int64_t BATCH = 4;          // groups that a thread takes at once
 
 // The block that a step looks at, as `blocks.py` picks it too.
@@ -149,20 +151,28 @@ bool any_double(const Tensor& t) {
            (t.first_type == ABSENT && t.gradient_type == FLOAT64);
 }
 
-// Share `count` jobs among threads. Threads live for one call: nothing spins beside torch's pool,
-// and a forked child finds no lock held.
+// How a compiler's own code enters a parallel region of OpenMP.
+using EnterParallel = void (*)(void (*)(void*), void*, unsigned threads, unsigned flags);
+
+// Share `count` jobs among threads: those of torch, since they wait for work by spinning and would
+// compete with any of ours; where torch has none, threads that live for this call.
 template <class Job> void share(int64_t count, int64_t elements, int64_t threads, const Job& job) {
     std::atomic<int64_t> next{0};
     const auto work = [&]() noexcept {
         for (int64_t i; (i = next.fetch_add(BATCH)) < count;)
             for (int64_t end = std::min(i + BATCH, count); i < end; i++) job(i);
     };
+    using Work = decltype(work);
+    if (elements < ALONE || threads < 2) return work();
+    if (const auto enter = reinterpret_cast<EnterParallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"))) {
+        const auto run = [](void* given) { (*static_cast<Work*>(given))(); };
+        return enter(run, const_cast<void*>(static_cast<const void*>(&work)),
+                     static_cast<unsigned>(threads), 0);
+    }
     std::vector<std::thread> others;
-    if (elements >= ALONE) {
-        try {
-            while (static_cast<int64_t>(others.size()) + 1 < threads) others.emplace_back(work);
-        } catch (const std::system_error&) {  // no more threads to be had: fewer do it
-        }
+    try {
+        while (static_cast<int64_t>(others.size()) + 1 < threads) others.emplace_back(work);
+    } catch (const std::system_error&) {  // no more threads to be had: fewer do it
     }
     work();
     for (std::thread& other : others) other.join();

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
-from operator import add, attrgetter, ge, is_, mul
+from operator import add, attrgetter, call, ge, is_, mul
 from struct import Struct
 from typing import cast
 
@@ -110,6 +110,7 @@ class Column:
         # What was last looked up, if all of it could be read; weak, since it is the user's.
         self._known: list[Callable[[], Tensor | None]] | None = None
         self._places: list[int] = []
+        self._gaps = False
 
     def refresh(self, tensors: Tensors) -> None:
         """Write where these tensors are now."""
@@ -125,16 +126,18 @@ class Column:
         if not all(types):
             self.unread = [i for i, t in enumerate(tensors) if t is not None and not types[i]]
         if self._lasting and not self.unread:
+            self._gaps = any(t is None for t in tensors)
             self._places = [addresses[i] for i, t in enumerate(tensors) if t is not None]
             self._known = [_nothing if t is None else weakref.ref(t) for t in tensors]
 
     def _unmoved(self, tensors: Tensors) -> bool:
         if self._known is None or len(self._known) != len(tensors):
             return False
-        if not all(map(is_, [known() for known in self._known], tensors)):
+        if not all(map(is_, map(call, self._known), tensors)):
             return False
         # A tensor cannot have been given less memory, or none, and still be where it was.
-        return [tensor.data_ptr() for tensor in tensors if tensor is not None] == self._places
+        there = cast(Iterator[Tensor], filter(_is_there, tensors) if self._gaps else tensors)
+        return list(map(Tensor.data_ptr, there)) == self._places
 
     def _look_up_each(self, tensors: Tensors) -> Found:
         """As `look_up`, with zeros for what is absent or cannot be read."""
@@ -155,6 +158,10 @@ class Column:
 
 def _nothing() -> None:
     """In place of a reference to a tensor that is absent."""
+
+
+def _is_there(tensor: Tensor | None) -> bool:
+    return tensor is not None
 
 
 def look_up(tensors: Tensors, counts: list[int]) -> Found | None:

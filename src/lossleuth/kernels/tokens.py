@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,10 +16,10 @@ from lossleuth.kernels.views import flat_view
 
 # The types that the library reads.
 NATIVE = (torch.int64, torch.int32)
+_Four = ctypes.c_int64 * 4
 
 
-@dataclass(frozen=True, slots=True)
-class TokenFingerprint:
+class TokenFingerprint(NamedTuple):
     """What tells one batch of tokens from another.
 
     The hash depends on the tokens in order, not on the tensor's shape or integer type.
@@ -28,7 +28,7 @@ class TokenFingerprint:
     """
 
     hash: int
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple's own method is not needed here
     largest: int
     smallest: int
     consecutive: bool
@@ -51,7 +51,7 @@ def token_fingerprint(tensor: Tensor) -> TokenFingerprint:
     library = native.load()
     if library is None:
         return _in_numpy(flat_view(tokens).astype(np.int64).reshape(-1, width))
-    out = (ctypes.c_int64 * 4)()
+    out = _Four()
     library.fingerprint(tokens.data_ptr(), tokens.element_size(), count // width, width, out)
     hashed, largest, smallest, consecutive = out
     return TokenFingerprint(hashed % 2**64, count, largest, smallest, consecutive == 1)
@@ -80,8 +80,9 @@ def _readable(tensor: Tensor) -> Tensor:
         or not tokens.is_contiguous()
     ):
         tokens = _brought_here(tensor)
-    needed = (tokens.storage_offset() + tokens.numel()) * tokens.element_size()
-    if tokens.numel() and tokens.untyped_storage().nbytes() < needed:
+    count = tokens.numel()
+    needed = (tokens.storage_offset() + count) * tokens.element_size()
+    if count and tokens.untyped_storage().nbytes() < needed:
         raise TypeError("expected tokens in memory, found a tensor whose storage was freed")
     return tokens
 

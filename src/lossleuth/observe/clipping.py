@@ -66,6 +66,13 @@ def plain_number(value: Any) -> float:
     return float(torch._C.TensorBase.item(value) if isinstance(value, Tensor) else value)
 
 
+def kept(value: Any) -> Any:
+    """A number as it is now; from a device it is fetched later, so that nothing waits for it."""
+    if type(value) is Tensor and value.is_cpu and value.numel() == 1:
+        return torch._C.TensorBase.item(value)
+    return value.detach().clone() if isinstance(value, Tensor) else value
+
+
 def value_clip_effect(parameters: Sequence[Any], limit: float) -> tuple[float, float]:
     """Norm of the gradient before it is clamped, and the cosine between before and after."""
     before = after = dot = 0.0

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import math
-import resource
 import time
 import weakref
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from lossleuth.kernels.statistics import count_supervised, token_fingerprint
 from lossleuth.observe.activations import Activations
-from lossleuth.observe.clipping import Clip, clip_effect, plain_number, value_clip_effect
+from lossleuth.observe.batches import Batches
+from lossleuth.observe.clipping import Clip, kept, value_clip_effect
+from lossleuth.observe.closed import ClosedStep, ClosedSteps
 from lossleuth.observe.failures import Failures, guarded
 from lossleuth.observe.parameters import ParameterTable
 from lossleuth.observe.places import reading_place, user_place
 from lossleuth.observe.resolved import resolved_settings, settings_signature
 from lossleuth.observe.statistics import READINGS
-from lossleuth.observe.unigram import TargetCounts, is_counted
-from lossleuth.observe.window import StepWindow, integer_tensors
+from lossleuth.observe.window import StepWindow
 from lossleuth.record.write import RecordWriter
 
 Clock = Callable[[], float]
@@ -40,21 +37,21 @@ class Observer:
         self.steps = 0
         self._open_writer = open_writer
         self._writer: RecordWriter | None = None
-        self._clock: Clock = time.perf_counter
-        self._started = self._clock()
-        self._phase_began = self._started
-        self._window = StepWindow(self._started)
+        began = time.perf_counter()
+        # Seconds since the start of the watch.
+        self._clock: Clock = lambda: time.perf_counter() - began
+        self._phase_began = 0.0
+        self._window = StepWindow(0.0)
         self._table = ParameterTable()
+        self._closed = ClosedSteps(lambda: self.writer, self._table)
         self._declared = 0
         self._settings: object = None
         self.made_optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self.made_schedulers: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._last_places: dict[str, str] = {}
-        self._sees_lookups = False
         self._unused_backwards = 0
         self._updating = 0
         self._within_update = False
-        self._targets = TargetCounts()
+        self._batches = Batches()
         self._unscaled: tuple[Callable[[], Any], Any] = (lambda: None, None)
         self._activations = Activations()
         self._own_before = 0.0
@@ -72,36 +69,22 @@ class Observer:
     def batch_loaded(self, batch: Any) -> None:
         """A data loader has handed out a batch."""
         self._begin_if_updated()
-        if not self._sees_lookups:
-            for tensor in integer_tensors(batch):
-                self._window.lookups.append(token_fingerprint(tensor))
+        self._batches.loaded(batch)
         self._mark("batch")
 
     @guarded
     def tokens_embedded(self, tokens: Any) -> None:
         """Integers were looked up in a table, with gradients enabled."""
         self._begin_if_updated()
-        if not isinstance(tokens, Tensor) or tokens.is_floating_point() or not tokens.dim():
-            return
-        seen = token_fingerprint(tokens)
-        # Position ids ascend by one along a row; they say nothing about the batch.
-        if not seen.consecutive:
-            if not self._sees_lookups:
-                self._sees_lookups = True
-                self._window.lookups.clear()
-            self._window.lookups.append(seen)
+        if self._batches.looked_up(tokens):
+            self._batches.look(self._window, self.steps)
 
     @guarded
     def targets_used(self, scores: Tensor, targets: Any, ignored: int) -> None:
         """A cross-entropy was taken against class indices, with gradients enabled."""
         self._begin_if_updated()
-        if isinstance(targets, Tensor) and not targets.is_floating_point():
-            count = count_supervised(targets, ignored)
-            self._window.supervised = (self._window.supervised or 0) + count
-            self._window.classes = scores.shape[0 if scores.dim() == 1 else 1]
-            if is_counted(self.steps):
-                self._targets.add(targets, ignored)
-                self._window.unigram = self._targets.entropy()
+        if self._batches.compared(scores, targets, ignored):
+            self._batches.look(self._window, self.steps)
 
     # forward and backward
 
@@ -113,13 +96,16 @@ class Observer:
         window = self._window
         window.backwards += 1
         window.places.setdefault("backward", user_place(3) or "")
+        self._batches.look(window, self.steps)
         window.end_micro_batch()
         for root in roots:
             if isinstance(root, Tensor) and root.numel() == 1:
                 scaled, loss = self._unscaled
-                window.losses.append(loss if scaled() is root else root.detach().clone())
+                window.losses.append(loss if scaled() is root else kept(root))
         # An optimizer that was made will most likely be used; if it is not, look for ourselves.
         self._unused_backwards += 1
+        if self._table.has_optimizers:
+            return
         if not self.made_optimizers or self._unused_backwards > PATIENCE:
             self._table.note_roots(roots)
 
@@ -127,7 +113,7 @@ class Observer:
     def backward_ends(self) -> None:
         """The engine has run."""
         self._mark("backward")
-        if not self._table.optimizers:
+        if not self._table.has_optimizers:
             self._table.before_hand_update()
 
     @guarded
@@ -136,15 +122,14 @@ class Observer:
         if scaler.is_enabled() and isinstance(loss, Tensor):
             self._begin_if_updated()
             self._window.loss_scale = float(scaler.get_scale())
-            self._unscaled = (weakref.ref(scaled), loss.detach().clone())
+            self._unscaled = (weakref.ref(scaled), kept(loss))
 
     # clip
 
     @guarded
     def clipped(self, norm: Any, limit: float) -> None:
         """Gradients were clipped by norm; `norm` is what it was."""
-        kept = norm.detach().clone() if isinstance(norm, Tensor) else norm
-        self._window.clips.append(Clip(kept, float(limit)))
+        self._window.clips.append(Clip(kept(norm), float(limit)))
         self._mark("clip")
 
     @guarded
@@ -211,7 +196,7 @@ class Observer:
         """Close the step before, if what happens now belongs to the next."""
         if self._updating or self._within_update:
             return
-        if not self._window.updated and not self._table.optimizers:
+        if not self._window.updated and not self._table.has_optimizers:
             for by in self._table.hand_updates():
                 self._window.updated_by.append(by)
         if self._window.updated:
@@ -224,60 +209,27 @@ class Observer:
 
     def _close(self) -> None:
         window, now = self._window, self._clock()
+        self._batches.look(window, self.steps)
         window.end_micro_batch()
         self._declare_parameters()
         self._declare_settings()
-        matrix = self._table.take_readings()
-        scalars = self._scalars(window, now, matrix)
+        own, self._own_before = self.own_seconds - self._own_before, self.own_seconds
+        measured = self._table.take_measured()
         self._window = StepWindow(now)
         self._phase_began = now
-        self.writer.step(scalars, matrix)
+        number, self.steps = self.steps, self.steps + 1
+        self._closed.add(ClosedStep(number, window, now, own, measured))
         if self._activations:
-            self.writer.event("activations", self._activations.take(self.steps))
-        self.steps += 1
+            self._event("activations", self._activations.take(number))
 
-    def _scalars(self, window: StepWindow, now: float, matrix: Any) -> dict[str, Any]:
-        losses = [plain_number(loss) for loss in window.losses]
-        norm = _global_norm(matrix)
-        effect = clip_effect(norm, window.clips) if norm is not None else None
-        seconds = now - window.began
-        own, self._own_before = self.own_seconds - self._own_before, self.own_seconds
-        scalars: dict[str, Any] = {
-            "step": self.steps,
-            "elapsed": now - self._started,
-            "seconds": seconds,
-            "own_seconds": own,
-            "phases": window.seconds,
-            "backwards": window.backwards,
-            "updates": len(window.updated_by),
-            "updated_by": window.updated_by,
-            "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        }
-        optional = {
-            "loss": sum(losses) / len(losses) if losses else None,
-            "losses": losses if len(losses) > 1 else None,
-            "loss_scale": window.loss_scale,
-            "reads": [[_number(value), place] for value, place in window.reads] or None,
-            "lr": window.rates[0] if window.rates else None,
-            "rates": window.rates if len(window.rates) > 1 else None,
-            "skipped_by": window.skipped_by or None,
-            "grad_norm": norm,
-            "grad_norm_before_clip": effect.norm_before if effect else None,
-            "clip_factor": effect.factor if effect and window.clips else None,
-            "clip_cosine": effect.cosine if effect and window.clips else None,
-            "clip_limit": window.clips[-1].limit if window.clips else None,
-            "supervised": window.supervised,
-            "classes": window.classes,
-            "unigram": window.unigram,
-            **_batch(window, seconds),
-        }
-        if window.places != self._last_places:
-            optional["places"] = self._last_places = window.places
-        return scalars | {name: value for name, value in optional.items() if value is not None}
+    def _event(self, kind: str, data: dict[str, Any]) -> None:
+        self._closed.write()
+        self.writer.event(kind, data)
 
     def _declare_parameters(self) -> None:
         if self._table.version != self._declared:
             self._declared = self._table.version
+            self._closed.write()
             self.writer.parameters(self._table.names, self._table.sizes, READINGS)
 
     def _declare_settings(self) -> None:
@@ -288,49 +240,21 @@ class Observer:
             settings = resolved_settings(optimizers, list(self.made_schedulers))
             idle = [type(o).__name__ for o in self.made_optimizers if o not in optimizers]
             seed = {"torch_seed": torch.initial_seed()}
-            self.writer.event("settings", settings | {"idle_optimizers": idle} | seed)
+            self._event("settings", settings | {"idle_optimizers": idle} | seed)
 
     @guarded
     def told(self, kind: str, data: dict[str, Any]) -> None:
         """Something about the run that is not a step."""
-        self.writer.event(kind, data)
+        self._event(kind, data)
 
     @guarded
     def finish(self, reason: dict[str, Any]) -> None:
         """The run is over: close the last step and the record."""
         self._begin_if_updated()
         if not self._window.empty:
-            self.writer.event("unfinished", {"backwards": self._window.backwards})
+            self._event("unfinished", {"backwards": self._window.backwards})
         summary: dict[str, Any] = {"steps": self.steps, "own_seconds": self.own_seconds}
         if self.failures.count:
             summary["failures"] = self.failures.sentence()
+        self._closed.write()
         self.writer.end(reason | summary)
-
-
-def _batch(window: StepWindow, seconds: float) -> dict[str, Any]:
-    """Fingerprint and size of the tokens of a step, micro-batches taken together."""
-    if not window.micro_batches:
-        return {}
-    tokens = sum(batch.count for batch in window.micro_batches)
-    hashes = [batch.hash & 0xFFFFFFFFFFFFFFFF for batch in window.micro_batches]
-    combined = hashes[0] if len(hashes) == 1 else zlib.crc32(repr(hashes).encode())
-    return {
-        "batch": f"{combined:016x}",
-        "micro_batches": [f"{h:016x}" for h in hashes] if len(hashes) > 1 else None,
-        "tokens": tokens,
-        "largest_token": max(batch.largest for batch in window.micro_batches),
-        "tokens_per_second": tokens / seconds if seconds else None,
-    }
-
-
-def _global_norm(matrix: Any) -> float | None:
-    """L2 norm over all gradients that are there; a gradient that is NaN makes it NaN."""
-    if matrix is None or not len(matrix):
-        return None
-    there = ~np.isnan(matrix[:, READINGS.index("grad_nonfinite")])
-    norms = matrix[there, READINGS.index("grad_l2")]
-    return float(np.sqrt((norms**2).sum())) if len(norms) else None
-
-
-def _number(value: Any) -> Any:
-    return value if isinstance(value, int | float) else float(value)

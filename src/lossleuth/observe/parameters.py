@@ -10,23 +10,22 @@ import math
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import is_
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from lossleuth.kernels.statistics import ParameterPass
-from lossleuth.observe.clipping import plain_number
+from lossleuth.kernels.statistics import COLUMNS, ParameterPass
 from lossleuth.observe.leaves import leaves_behind
+from lossleuth.observe.moments import moments_of
 from lossleuth.observe.names import parameter_names
-from lossleuth.observe.statistics import READINGS, Matrix, missing, readings
+from lossleuth.observe.statistics import Matrix, divisors, missing, readings
 
-FIRST_MOMENTS = ("exp_avg", "momentum_buffer")
-SECOND_MOMENTS = ("exp_avg_sq", "square_avg", "sum")
 BY_HAND = "by hand"
 MOST_GROUPS = 8
-UPDATE_RMS = READINGS.index("update_rms")
+UPDATE_SQUARES = COLUMNS.index("update_squares")
 
 
 @dataclass
@@ -36,6 +35,16 @@ class _Group:
     parameters: list[Tensor]
     measured: ParameterPass
     rows: list[int]
+    divisors: Matrix
+
+
+class Measured(NamedTuple):
+    """What a pass found in a group of parameters: sums over elements, and ages in updates."""
+
+    rows: list[int]
+    divisors: Matrix
+    sums: Matrix
+    ages: list[float]
 
 
 class ParameterTable:
@@ -46,9 +55,10 @@ class ParameterTable:
         self.sizes: list[int] = []
         self.version = 0
         self._rows: dict[int, tuple[int, weakref.ref[Tensor]]] = {}
-        self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
+        self._optimizers: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
         self._groups: dict[tuple[int, ...], _Group] = {}
-        self._matrix: Matrix = missing(0)
+        self._latest: _Group | None = None
+        self._measured: list[Measured] = []
         self._by_hand: _Group | None = None
         self._hand_pending = False
         self._backwards = 0
@@ -56,7 +66,13 @@ class ParameterTable:
     @property
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """Optimizers that have made an update and are still there."""
-        return list(self._optimizers)
+        found = [reference() for reference in list(self._optimizers.values())]
+        return [optimizer for optimizer in found if optimizer is not None]
+
+    @property
+    def has_optimizers(self) -> bool:
+        """Whether there is one."""
+        return bool(self._optimizers)
 
     # updates by an optimizer
 
@@ -68,17 +84,17 @@ class ParameterTable:
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Measure what the optimizer made of them."""
-        self._optimizers.add(optimizer)
+        if id(optimizer) not in self._optimizers:
+            self._remember(optimizer)
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         group = self._group(parameters)
-        state = [optimizer.state.get(p) or {} for p in parameters]
-        ages = [_age(entry) for entry in state]
-        measured = group.measured.after_update(
-            [_first_of(entry, FIRST_MOMENTS) for entry in state],
-            [_first_of(entry, SECOND_MOMENTS) for entry in state],
-            _thresholds(optimizer, ages),
-        )
-        self._matrix[group.rows] = readings(measured, self._sizes_of(group.rows), ages)
+        first, second, ages, thresholds = moments_of(optimizer, parameters)
+        sums = group.measured.after_update(first, second, thresholds)
+        self._measured.append(Measured(group.rows, group.divisors, sums, ages))
+
+    def _remember(self, optimizer: torch.optim.Optimizer) -> None:
+        key, optimizers = id(optimizer), self._optimizers
+        optimizers[key] = weakref.ref(optimizer, lambda _: optimizers.pop(key, None))
 
     # updates by hand
 
@@ -108,33 +124,38 @@ class ParameterTable:
         group = self._by_hand
         self._hand_pending = False
         nothing: list[None] = [None] * len(group.parameters)
-        measured = group.measured.after_update(nothing, nothing, [math.nan] * len(nothing))
-        rows = readings(measured, self._sizes_of(group.rows), [math.nan] * len(nothing))
-        if not np.nansum(rows[:, UPDATE_RMS] > 0) and not np.isnan(rows[:, UPDATE_RMS]).all():
+        sums = group.measured.after_update(nothing, nothing, [math.nan] * len(nothing))
+        moved = sums[:, UPDATE_SQUARES]
+        if not np.nansum(moved > 0) and not np.isnan(moved).all():
             return []
-        self._matrix[group.rows] = rows
+        self._measured.append(Measured(group.rows, group.divisors, sums, [math.nan] * len(nothing)))
         return [BY_HAND]
 
     # rows
 
-    def take_readings(self) -> Matrix:
-        """The readings of this step, a row for each parameter; NaN for those not updated."""
-        taken = self._matrix
-        self._matrix = missing(len(self.names))
+    def take_measured(self) -> list[Measured]:
+        """What was measured since the last time."""
+        taken, self._measured = self._measured, []
         return taken
 
-    def _sizes_of(self, rows: list[int]) -> list[int]:
-        return [self.sizes[row] for row in rows]
+    def matrix_of(self, measured: list[Measured]) -> Matrix:
+        """Readings with a row for each parameter known by now; NaN for those not updated."""
+        matrix = missing(len(self.names))
+        for rows, per, sums, ages in measured:
+            matrix[rows] = readings(sums, per, ages)
+        return matrix
 
     def _group(self, parameters: list[Tensor]) -> _Group:
+        latest = self._latest
+        if latest is not None and _are_same(latest.parameters, parameters):
+            return latest
         key = tuple(map(id, parameters))
         group = self._groups.get(key)
-        if group is not None and all(
-            a is b for a, b in zip(group.parameters, parameters, strict=True)
-        ):
-            return group
-        group = _Group(list(parameters), ParameterPass(parameters), self._rows_of(parameters))
-        self._groups[key] = group
+        if group is None or not _are_same(group.parameters, parameters):
+            rows = self._rows_of(parameters)
+            sizes = divisors([parameter.numel() for parameter in parameters])
+            group = _Group(list(parameters), ParameterPass(parameters), rows, sizes)
+        self._latest = self._groups[key] = group
         # A script may make model after model; only the latest are kept alive by us.
         while len(self._groups) > MOST_GROUPS:
             del self._groups[next(iter(self._groups))]
@@ -149,14 +170,15 @@ class ParameterTable:
                 self.names.append(_unused(name, self.names))
                 self.sizes.append(parameter.numel())
             self.version += 1
-            grown = missing(len(self.names))
-            grown[: len(self._matrix)] = self._matrix
-            self._matrix = grown
         return [self._rows[id(p)][0] for p in parameters]
 
     def _is_known(self, parameter: Tensor) -> bool:
         known = self._rows.get(id(parameter))
         return known is not None and known[1]() is parameter
+
+
+def _are_same(some: list[Tensor], others: list[Tensor]) -> bool:
+    return len(some) == len(others) and all(map(is_, some, others))
 
 
 def _unused(name: str, names: list[str]) -> str:
@@ -166,34 +188,3 @@ def _unused(name: str, names: list[str]) -> str:
     while f"{name} #{number}" in names:
         number += 1
     return f"{name} #{number}"
-
-
-def _first_of(entry: dict[str, Any], keys: tuple[str, ...]) -> Tensor | None:
-    for key in keys:
-        value = entry.get(key)
-        if isinstance(value, Tensor):
-            return value
-    return None
-
-
-def _age(entry: dict[str, Any]) -> float:
-    """How many updates an optimizer's state remembers."""
-    step = entry.get("step")
-    if isinstance(step, Tensor):
-        return plain_number(step)
-    return math.nan if step is None else float(step)
-
-
-def _thresholds(optimizer: torch.optim.Optimizer, ages: Sequence[float]) -> list[float]:
-    """Epsilon in units of the uncorrected second moment's root, for each parameter."""
-    found: list[float] = []
-    for group in optimizer.param_groups:
-        epsilon = float(group.get("eps", math.nan))
-        betas = group.get("betas")
-        for _ in group["params"]:
-            age = ages[len(found)]
-            correction = 1.0
-            if betas is not None and age > 0:
-                correction = math.sqrt(1 - float(betas[1]) ** age)
-            found.append(epsilon * correction)
-    return found

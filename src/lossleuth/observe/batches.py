@@ -1,0 +1,68 @@
+"""What a step trains on: the tokens that were looked up, and the targets of its losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from lossleuth.kernels.tokens import count_supervised, token_fingerprint
+from lossleuth.observe.unigram import TargetCounts, is_counted
+from lossleuth.observe.window import StepWindow, integer_tensors
+
+# More are not kept alive; they are looked at early.
+MOST_WAITING = 8
+
+
+class Batches:
+    """Keeps the tensors of a forward pass until it is differentiated, and looks at them then.
+
+    Looking at all of them at once costs a third of looking at each where it is used. One that was
+    changed in the meantime says nothing any more and is left out.
+    """
+
+    def __init__(self) -> None:
+        self._tokens: list[tuple[Tensor, int]] = []
+        self._targets: list[tuple[Tensor, int, int, int]] = []
+        self._counts = TargetCounts()
+        self._sees_lookups = False
+
+    def loaded(self, batch: Any) -> None:
+        """A data loader gave a batch; it counts until tokens are seen in a lookup."""
+        if not self._sees_lookups:
+            self._tokens.extend((tensor, tensor._version) for tensor in integer_tensors(batch))
+
+    def looked_up(self, tokens: Any) -> bool:
+        """Integers were looked up in a table; whether the time has come to look at them."""
+        if isinstance(tokens, Tensor) and not tokens.is_floating_point() and tokens.dim():
+            if not self._sees_lookups:
+                self._sees_lookups = True
+                self._tokens.clear()
+            self._tokens.append((tokens, tokens._version))
+        return len(self._tokens) > MOST_WAITING
+
+    def compared(self, scores: Tensor, targets: Any, ignored: int) -> bool:
+        """A cross-entropy was taken; whether the time has come to look at its targets."""
+        if isinstance(targets, Tensor) and not targets.is_floating_point():
+            classes = scores.shape[0 if scores.dim() == 1 else 1]
+            self._targets.append((targets, targets._version, ignored, classes))
+        return len(self._targets) > MOST_WAITING
+
+    def look(self, window: StepWindow, step: int) -> None:
+        """Enter what was used since the last time into the step's window."""
+        tokens, self._tokens = self._tokens, []
+        targets, self._targets = self._targets, []
+        for tensor, version in tokens:
+            if tensor._version == version:
+                seen = token_fingerprint(tensor)
+                # Position ids ascend by one along a row; they say nothing about the batch.
+                if not seen.consecutive:
+                    window.lookups.append(seen)
+        for tensor, version, ignored, classes in targets:
+            window.classes = classes
+            if tensor._version == version:
+                count = count_supervised(tensor, ignored)
+                window.supervised = (window.supervised or 0) + count
+                if is_counted(step):
+                    self._counts.add(tensor, ignored)
+                    window.unigram = self._counts.entropy()

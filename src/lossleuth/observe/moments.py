@@ -1,0 +1,79 @@
+"""What an optimizer remembers of each parameter, whatever names it keeps it under."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lossleuth.observe.clipping import plain_number
+
+FIRST = ("exp_avg", "momentum_buffer")
+SECOND = ("exp_avg_sq", "square_avg", "sum")
+
+Entry = dict[str, Any] | None
+
+
+class Moments(NamedTuple):
+    """First and second moments, ages in updates, and epsilon in units of the second's root."""
+
+    first: list[Tensor | None]
+    second: list[Tensor | None]
+    ages: list[float]
+    thresholds: list[float]
+
+
+def moments_of(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]) -> Moments:
+    """The moments of all parameters of an optimizer, in the order of its groups.
+
+    >>> weight = torch.nn.Parameter(torch.ones(2))
+    >>> weight.grad = torch.ones(2)
+    >>> adam = torch.optim.Adam([weight], lr=0.1, betas=(0.9, 0.99))
+    >>> adam.step()
+    >>> found = moments_of(adam, [weight])
+    >>> found.second[0], found.ages, found.thresholds
+    (tensor([0.0100, 0.0100]), [1.0], [1e-09])
+    """
+    entries: list[Entry] = list(map(optimizer.state.get, parameters))
+    ages = [_age(entry) for entry in entries]
+    return Moments(
+        _tensors(entries, FIRST), _tensors(entries, SECOND), ages, _thresholds(optimizer, ages)
+    )
+
+
+def _tensors(entries: list[Entry], names: tuple[str, ...]) -> list[Tensor | None]:
+    """The tensor of each entry under the first of these names that it has."""
+    usual = names[0]
+    found = [entry.get(usual) if entry else None for entry in entries]
+    # Nearly always one look is enough.
+    if all(isinstance(tensor, Tensor) for tensor in found):
+        return found
+    return [_first_of(entry, names) if entry else None for entry in entries]
+
+
+def _first_of(entry: dict[str, Any], names: tuple[str, ...]) -> Tensor | None:
+    candidates = (entry.get(name) for name in names)
+    return next((value for value in candidates if isinstance(value, Tensor)), None)
+
+
+def _age(entry: Entry) -> float:
+    step = entry.get("step") if entry else None
+    return math.nan if step is None else plain_number(step)
+
+
+def _thresholds(optimizer: torch.optim.Optimizer, ages: Sequence[float]) -> list[float]:
+    found: list[float] = []
+    for group in optimizer.param_groups:
+        epsilon, betas = float(group.get("eps", math.nan)), group.get("betas")
+        following = ages[len(found) : len(found) + len(group["params"])]
+        by_age = {age: epsilon * _correction(betas, age) for age in set(following)}
+        found.extend(by_age[age] for age in following)
+    return found
+
+
+def _correction(betas: Any, age: float) -> float:
+    """By how much an Adam of this age has corrected the second moment's root for its start."""
+    return math.sqrt(1 - float(betas[1]) ** age) if betas is not None and age > 0 else 1.0
