@@ -168,6 +168,33 @@ def test_files_packages_settings_and_header_are_recorded(tmp_path: Path) -> None
     assert settings["schedulers"][0]["settings"]["step_size"] == 7
 
 
+def test_weights_and_tokens_are_traced_to_their_files(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(0).integers(0, 50, 4000)
+    numbers.astype(np.uint16).tofile(tmp_path / "shard.bin")
+    (tmp_path / "train.py").write_text(
+        "import os, numpy as np, torch\n"
+        "from torch import nn\n"
+        "model = nn.Sequential(nn.Embedding(50, 16), nn.Linear(16, 50))\n"
+        "if not os.path.exists('start.pt'):\n"
+        "    torch.save(model.state_dict(), 'start.pt')\n"
+        "    raise SystemExit\n"
+        "model.load_state_dict(torch.load('start.pt'))\n"
+        "data = np.memmap('shard.bin', dtype=np.uint16, mode='r')\n"
+        "optimizer = torch.optim.AdamW(model.parameters())\n"
+        "for start in (700, 1400):\n"
+        "    x = torch.from_numpy(data[start:start + 33].astype(np.int64))\n"
+        "    nn.functional.cross_entropy(model(x[:-1]), x[1:]).backward()\n"
+        "    optimizer.step()\n"
+    )
+    run("train.py", folder=tmp_path)
+    run("-m", "lossleuth", "watch", "--out", "r", "train.py", folder=tmp_path)
+    origins = Record.open(tmp_path / "r").events("origins")[0].data
+    weights, tokens = origins["weights"], origins["tokens"]
+    assert [(Path(f["file"]).name, f["share"]) for f in weights["files"]] == [("start.pt", 1.0)]
+    assert Path(tokens["file"]).name == "shard.bin"
+    assert (tokens["dtype"], tokens["offset"], tokens["runs_found"]) == ("uint16", 1400, 2)
+
+
 def test_activations_are_recorded_on_demand(tmp_path: Path) -> None:
     script = str(PROGRAMS / "plain.py")
     run("-m", "lossleuth", "watch", "--activations", "--out", "r", script, folder=tmp_path)

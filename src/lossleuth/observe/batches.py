@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lossleuth.kernels.tokens import count_supervised, token_fingerprint
+from lossleuth.observe.origins import token_run
 from lossleuth.observe.unigram import TargetCounts, is_counted
 from lossleuth.observe.window import StepWindow, integer_tensors
 
 # More are not kept alive; they are looked at early.
 MOST_WAITING = 8
+# Runs of tokens of the first batches, to look for in files at the end.
+MOST_RUNS = 4
 
 
 class Batches:
@@ -25,6 +30,7 @@ class Batches:
         self._tokens: list[tuple[Tensor, int]] = []
         self._targets: list[tuple[Tensor, int, int, int]] = []
         self._counts = TargetCounts()
+        self.runs: list[NDArray[np.int64]] = []
         self._sees_lookups = False
 
     def loaded(self, batch: Any) -> None:
@@ -58,6 +64,8 @@ class Batches:
                 # Position ids ascend by one along a row; they say nothing about the batch.
                 if not seen.consecutive:
                     window.lookups.append(seen)
+                    if len(self.runs) < MOST_RUNS:
+                        self._keep_run(tensor)
         for tensor, version, ignored, classes in targets:
             window.classes = classes
             if tensor._version == version:
@@ -66,3 +74,8 @@ class Batches:
                 if is_counted(step):
                     self._counts.add(tensor, ignored)
                     window.unigram = self._counts.entropy()
+
+    def _keep_run(self, tokens: Tensor) -> None:
+        run = token_run(tokens)
+        if run is not None and not any(np.array_equal(run, kept) for kept in self.runs):
+            self.runs.append(run)

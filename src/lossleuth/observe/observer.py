@@ -16,6 +16,7 @@ from lossleuth.observe.batches import Batches
 from lossleuth.observe.clipping import Clip, kept, value_clip_effect
 from lossleuth.observe.closed import ClosedStep, ClosedSteps
 from lossleuth.observe.failures import Failures, guarded
+from lossleuth.observe.origins import token_origin, weight_origins
 from lossleuth.observe.parameters import ParameterTable
 from lossleuth.observe.places import reading_place, user_place
 from lossleuth.observe.resolved import resolved_settings, settings_signature
@@ -246,6 +247,13 @@ class Observer:
     def told(self, kind: str, data: dict[str, Any]) -> None:
         """Something about the run that is not a step."""
         self._event(kind, data)
+
+    @guarded
+    def trace_origins(self, files: Sequence[str]) -> None:
+        """Say which of these files the first weights and tokens stand in."""
+        weights = weight_origins(self._table.samples, files)
+        tokens = token_origin(self._batches.runs, files)
+        self._event("origins", {"weights": weights, "tokens": tokens})
 
     @guarded
     def finish(self, reason: dict[str, Any]) -> None:

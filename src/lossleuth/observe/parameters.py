@@ -21,6 +21,7 @@ from lossleuth.kernels.statistics import COLUMNS, ParameterPass
 from lossleuth.observe.leaves import leaves_behind
 from lossleuth.observe.moments import moments_of
 from lossleuth.observe.names import parameter_names
+from lossleuth.observe.origins import WeightSample
 from lossleuth.observe.statistics import Matrix, divisors, missing, readings
 
 BY_HAND = "by hand"
@@ -53,6 +54,7 @@ class ParameterTable:
     def __init__(self) -> None:
         self.names: list[str] = []
         self.sizes: list[int] = []
+        self.samples: dict[str, WeightSample] = {}
         self.version = 0
         self._rows: dict[int, tuple[int, weakref.ref[Tensor]]] = {}
         self._optimizers: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
@@ -168,6 +170,7 @@ class ParameterTable:
             for name, parameter in zip(parameter_names(new), new, strict=True):
                 self._rows[id(parameter)] = (len(self.names), weakref.ref(parameter))
                 self.names.append(_unused(name, self.names))
+                self.samples[self.names[-1]] = WeightSample.of(parameter)
                 self.sizes.append(parameter.numel())
             self.version += 1
         return [self._rows[id(p)][0] for p in parameters]

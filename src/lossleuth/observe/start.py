@@ -76,7 +76,11 @@ class Watch:
             if self._hooks is not None:
                 self._hooks.remove()
             if self.observer is not None and (self._main or self.observer.steps):
-                self.observer.told("provenance", self.provenance.summary())
+                summary = self.provenance.summary()
+                self.observer.told("provenance", summary)
+                self.observer.trace_origins(
+                    list({*summary["files_read"], *summary["files_mapped"]})
+                )
                 self.observer.finish(reason)
         except Exception as error:
             self.failures.note("finish", error)
