@@ -7,7 +7,13 @@ import math
 import pytest
 import torch
 
-from lossleuth.observe.clipping import Clip, clip_effect, plain_number, value_clip_effect
+from lossleuth.observe.clipping import (
+    Clip,
+    ClipImpact,
+    clip_effect,
+    plain_number,
+    value_clip_effect,
+)
 
 
 def gradients() -> list[torch.nn.Parameter]:
@@ -57,3 +63,23 @@ def test_a_gradient_that_is_not_finite_does_not_break_the_arithmetic() -> None:
 def test_numbers_are_read_past_the_replaced_method(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "item", lambda self: 1 / 0)
     assert plain_number(torch.tensor(2.5)) == 2.5
+
+
+def test_the_impact_is_that_of_a_real_adam_on_a_gradient_of_one_direction() -> None:
+    norms = [3.0, 0.4, 9.0, 0.2, 30.0, 1.0]
+    moved: dict[bool, list[float]] = {}
+    for clips in (True, False):
+        weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+        optimizer = torch.optim.Adam([weight], lr=1.0, betas=(0.8, 0.95), eps=0.0)
+        for norm in norms:
+            weight.grad = torch.full_like(weight, norm)
+            if clips:
+                torch.nn.utils.clip_grad_norm_([weight], 1.0)
+            before = weight.item()
+            optimizer.step()
+            moved.setdefault(clips, []).append(abs(weight.item() - before))
+    impact = ClipImpact()
+    found = [impact.after(norm, min(1.0, 1 / norm), (0.8, 0.95)) for norm in norms]
+    wanted = [a / b for a, b in zip(moved[True], moved[False], strict=True)]
+    # Torch adds 1e-6 to the norm that it divides by.
+    assert found == pytest.approx(wanted, rel=1e-5)

@@ -57,6 +57,39 @@ def clip_effect(norm_after: float, clips: list[Clip]) -> ClipEffect:
     return ClipEffect(norm_before, factor, cosine)
 
 
+class ClipImpact:
+    """What the clipping so far did to the size of updates.
+
+    An optimizer that divides by the root of its second moment undoes a constant factor: clipping
+    every step to a tenth then changes nothing. Followed by the norm alone, as if the direction
+    stayed, so it is an estimate.
+
+    >>> impact, adam = ClipImpact(), (0.9, 0.999)
+    >>> [round(impact.after(10.0, 0.1, adam), 3) for _ in range(2)]
+    [1.0, 1.0]
+    >>> round(impact.after(100.0, 0.01, adam), 3)
+    1.35
+    >>> ClipImpact().after(10.0, 0.1, None)
+    0.1
+    """
+
+    def __init__(self) -> None:
+        # First and second moment of the norm, each with clipping and without.
+        self._moments = [(0.0, 0.0), (0.0, 0.0)]
+
+    def after(self, norm: float, factor: float, betas: tuple[float, float] | None) -> float:
+        """The update's size with clipping over that without it, in this step."""
+        if betas is None:
+            return factor
+        first, second = betas
+        self._moments = [
+            (m + (1 - first) * (size - m), v + (1 - second) * (size * size - v))
+            for (m, v), size in zip(self._moments, (norm * factor, norm), strict=True)
+        ]
+        clipped, plain = (m / math.sqrt(v) if v > 0 else math.nan for m, v in self._moments)
+        return clipped / plain if plain else math.nan
+
+
 def plain_number(value: Any) -> float:
     """The number in a tensor of one element, read past the method that a watch replaces.
 

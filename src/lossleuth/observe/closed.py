@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lossleuth.observe.clipping import clip_effect, plain_number
+from lossleuth.observe.clipping import ClipImpact, clip_effect, plain_number
 from lossleuth.observe.parameters import Measured, ParameterTable
 from lossleuth.observe.statistics import READINGS, Matrix
 from lossleuth.observe.window import StepWindow
@@ -46,6 +46,7 @@ class ClosedSteps:
         self._waiting: list[ClosedStep] = []
         self._written = -math.inf
         self._last_places: dict[str, str] = {}
+        self._impact = ClipImpact()
 
     def add(self, step: ClosedStep) -> None:
         """Keep a step, and write all that wait if it is time."""
@@ -67,6 +68,9 @@ class ClosedSteps:
         losses = [plain_number(loss) for loss in window.losses]
         norm = global_norm(matrix)
         effect = clip_effect(norm, window.clips) if norm is not None else None
+        impact = None
+        if effect is not None and math.isfinite(effect.norm_before):
+            impact = self._impact.after(effect.norm_before, effect.factor, window.betas)
         seconds = step.ended - window.began
         scalars: dict[str, Any] = {
             "step": step.number,
@@ -91,6 +95,7 @@ class ClosedSteps:
             "grad_norm_before_clip": effect.norm_before if effect else None,
             "clip_factor": effect.factor if effect and window.clips else None,
             "clip_cosine": effect.cosine if effect and window.clips else None,
+            "clip_update_change": impact if window.clips else None,
             "clip_limit": window.clips[-1].limit if window.clips else None,
             "supervised": window.supervised,
             "classes": window.classes,

@@ -168,6 +168,8 @@ class Observer:
         window.places.setdefault("update", user_place(3) or "")
         window.updated_by.append(type(optimizer).__name__)
         window.rates.extend(float(group.get("lr", math.nan)) for group in optimizer.param_groups)
+        betas = optimizer.param_groups[0].get("betas")
+        window.betas = None if betas is None else (float(betas[0]), float(betas[1]))
         self._table.after_update(optimizer)
         self._mark("update")
 

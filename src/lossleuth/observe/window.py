@@ -24,6 +24,7 @@ class StepWindow:
     reads: list[tuple[Any, str]] = field(default_factory=list)
     clips: list[Clip] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
+    betas: tuple[float, float] | None = None
     updated_by: list[str] = field(default_factory=list)
     optimizers: set[int] = field(default_factory=set)
     skipped_by: list[str] = field(default_factory=list)
