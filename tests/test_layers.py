@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "lossleuth"
 # From the bottom up; modules in one row do not know each other.
 LAYERS = (
     {"types"},
-    {"files", "settings"},
+    {"files", "places", "settings"},
     {"record"},
     {"kernels"},
     {"tape"},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import tomllib
 import types
 import typing
@@ -19,6 +20,9 @@ from typing import Any, Generic, TypeVar
 from lossleuth.types import BadInput
 
 S = TypeVar("S")
+
+LARGEST_WHOLE = 2**63 - 1
+LONGEST_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -139,13 +143,45 @@ def _checked(kind: type[Any], key: str, value: Any, source: str) -> Any:
     """The value in the type of its field, or a refusal that names key and source."""
     wanted = typing.get_type_hints(kind)[key]
     converted, fits = _convert(value, wanted)
+    rule = rules(kind)[key]
     remedy = f"change it ({source})"
     if not fits:
-        raise BadInput(f"{_type_name(wanted)} for {key}", repr(value), remedy)
-    broken = rules(kind)[key].broken_by(converted)
+        raise BadInput(f"{_type_name(wanted)} for {key}", _shown(value), remedy)
+    beyond = _beyond_reach(converted)
+    if beyond:
+        raise BadInput(f"{beyond} for {key}", _shown(value), f"{remedy}; it means: {rule.help}")
+    broken = rule.broken_by(converted)
     if broken:
-        raise BadInput(f"{broken} for {key}", repr(value), remedy)
+        raise BadInput(f"{broken} for {key}", _shown(value), remedy)
     return converted
+
+
+def _beyond_reach(value: Any) -> str | None:
+    """What was expected of a value that no checkpoint, file name or tensor can hold."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "a finite number"
+    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
+        return "a whole number below 2**63"
+    texts = (value,) if isinstance(value, str) else value if isinstance(value, tuple) else ()
+    if not all(is_plain_text(text) for text in texts):
+        return "text in UTF-8 without NUL"
+    return None
+
+
+def is_plain_text(text: str) -> bool:
+    r"""Whether a text can be written as UTF-8 and has no NUL.
+
+    Arguments that are not UTF-8 reach Python as lone surrogates.
+
+    >>> is_plain_text("é"), is_plain_text("\udcff"), is_plain_text("a\0b")
+    (True, False, False)
+    """
+    return "\0" not in text and not any("\ud800" <= mark <= "\udfff" for mark in text)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def _convert(value: Any, wanted: Any) -> tuple[Any, bool]:
@@ -158,7 +194,11 @@ def _convert(value: Any, wanted: Any) -> tuple[Any, bool]:
         fits = isinstance(value, list | tuple) and all(isinstance(v, str) for v in value)
         return (tuple(value) if fits else value), fits
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value), True
+        try:
+            return float(value), True
+        except OverflowError:
+            # Refused later, as every number that is not finite.
+            return math.inf, True
     if wanted is int and isinstance(value, bool):
         return value, False
     return value, isinstance(value, wanted)
@@ -179,7 +219,10 @@ def _read_toml(file: Path) -> dict[str, Any]:
             return tomllib.load(stream)
     except OSError as error:
         raise BadInput("a settings file", f"{file}: {error.strerror}", "check --config") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise BadInput("TOML", f"{file}: nested too deeply", "flatten it") from None
+    except ValueError as error:
+        # Also what int() says of a number with thousands of digits.
         raise BadInput("TOML", f"{file}: {error}", "correct that line") from None
 
 

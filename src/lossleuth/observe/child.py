@@ -12,7 +12,7 @@ import types
 from pathlib import Path
 from types import TracebackType
 
-from lossleuth.observe.places import declare_user_file
+from lossleuth.places import declare_user_file
 from lossleuth.observe.start import VARIABLE, Order, Watch
 
 

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from lossleuth.observe.failures import Failures
 from lossleuth.observe.observer import Observer
-from lossleuth.observe.places import reads_for_the_user
+from lossleuth.places import reads_for_the_user
 
 SCALAR_READERS = ("item", "tolist", "__float__", "__int__", "__index__", "numpy")
 

@@ -18,7 +18,7 @@ from lossleuth.observe.closed import ClosedStep, ClosedSteps
 from lossleuth.observe.failures import Failures, guarded
 from lossleuth.observe.origins import token_origin, weight_origins
 from lossleuth.observe.parameters import ParameterTable
-from lossleuth.observe.places import reading_place, user_place
+from lossleuth.places import reading_place, user_place
 from lossleuth.observe.resolved import resolved_settings, settings_signature
 from lossleuth.observe.statistics import READINGS
 from lossleuth.observe.window import StepWindow

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lossleuth.observe.places import is_library
+from lossleuth.places import is_library
 
 MOST_FILES = 2000
 UNINTERESTING = (".py", ".pyc", ".pyi", ".pth", ".so")

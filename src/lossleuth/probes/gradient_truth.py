@@ -1,0 +1,126 @@
+"""Is the gradient that the program got the true gradient of what it differentiated?
+
+The truth is the gradient of the replayed step in float64, taken by torch through the operations
+that really ran, never through the program's own backward code. The floor is the same replay in
+the recorded types: what rounding alone does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lossleuth.tape.replay import Cuts, Replay
+from lossleuth.tape.substitutes import CannotReplay
+from lossleuth.tape.tape import Tape
+from lossleuth.tape.window import Backward, Gradients, Window
+
+
+@dataclass(frozen=True)
+class ParameterTruth:
+    """One parameter: its error as a share of the whole gradient's norm, and the floor of that."""
+
+    name: str
+    error: float
+    floor: float
+    used_norm: float
+    true_norm: float
+
+
+@dataclass(frozen=True)
+class GradientTruth:
+    """The whole gradient of one backward pass; `untested` says why nothing can be said."""
+
+    error: float
+    floor: float
+    cosine: float
+    scale: float
+    parameters: tuple[ParameterTruth, ...]
+    untested: str | None = None
+
+
+def gradient_truth(window: Window, run: Backward) -> GradientTruth:
+    """Compare what a backward pass added to each gradient with the truth."""
+    try:
+        true = replayed_gradients(window.tape, run, wide=True)
+        noisy = replayed_gradients(window.tape, run, wide=False)
+    except CannotReplay as reason:
+        return GradientTruth(math.nan, math.nan, math.nan, math.nan, (), str(reason))
+    used = run.added()
+    whole = _norm(true.values())
+    rows = []
+    for number in used:
+        a, b, c = used[number], true.get(number), noisy.get(number)
+        if a is None and b is None:
+            continue
+        rows.append(
+            ParameterTruth(
+                window.name_of(number),
+                _distance(a, b) / whole if whole else _distance(a, b),
+                _distance(c, b) / whole if whole else _distance(c, b),
+                _norm([a]),
+                _norm([b]),
+            )
+        )
+    dot = sum(
+        float((a * b).sum())
+        for number, a in used.items()
+        if a is not None and (b := true.get(number)) is not None
+    )
+    norm = _norm(used.values())
+    return GradientTruth(
+        math.hypot(*(row.error for row in rows)),
+        math.hypot(*(row.floor for row in rows)),
+        dot / (norm * whole) if norm and whole else math.nan,
+        dot / whole**2 if whole else math.nan,
+        tuple(rows),
+    )
+
+
+def replayed_gradients(
+    tape: Tape, run: Backward, *, wide: bool, cuts: Cuts = Cuts.KEPT
+) -> Gradients:
+    """The gradient of what a backward pass differentiated, for all parameters on the tape."""
+    replay = Replay(tape, wide=wide, cuts=cuts)
+    numbers = list(run.before)
+    with torch.inference_mode(mode=False):
+        leaves = {
+            i: replay.widened(tape.value(i).detach()).clone().requires_grad_() for i in numbers
+        }
+    roots = [root for root in run.roots if root is not None]
+    if len(roots) != len(run.roots):
+        raise CannotReplay("the program differentiated something that was made before the window")
+    made = replay.run(roots, before=run.at, leaves=leaves)
+    outputs = [made[root] for root in roots]
+    if not any(output.requires_grad for output in outputs):
+        raise CannotReplay("no recorded operation leads from a parameter to the loss")
+    seeds = [
+        torch.ones_like(output) if seed is None else seed.to(output.dtype)
+        for output, seed in zip(outputs, run.seeds, strict=True)
+    ]
+    live = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
+    found = torch.autograd.grad(
+        [o for o, _ in live],
+        list(leaves.values()),
+        [s for _, s in live],
+        allow_unused=True,
+    )
+    return {
+        number: None if gradient is None else gradient.double()
+        for number, gradient in zip(leaves, found, strict=True)
+    }
+
+
+def _norm(gradients: Any) -> float:
+    there = [g.double() for g in gradients if g is not None]
+    return math.sqrt(sum(float((g * g).sum()) for g in there))
+
+
+def _distance(one: Tensor | None, other: Tensor | None) -> float:
+    if one is None or other is None:
+        return _norm([one, other])
+    return _norm([one.double() - other.double()])

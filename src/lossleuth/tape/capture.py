@@ -1,0 +1,301 @@
+"""Recording the operations of a running program.
+
+The program does what it would do anyway; every operation passes through here on its way. Traps
+that this code avoids: a tensor's `id` and its memory's address are both used again, so tensors are
+known by weak reference; backward passes are not recorded, but what they overwrite is saved first.
+"""
+
+from __future__ import annotations
+
+import weakref
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from lossleuth.tape.frames import custom_function, place_of
+from lossleuth.tape.schemas import (
+    EMPTY,
+    is_random,
+    is_view,
+    short_name,
+    tensors_in,
+    written_arguments,
+)
+from lossleuth.tape.tape import FunctionCall, Layout, Operation, Read, Ref, Tape
+
+aten = torch.ops.aten
+# Whole numbers are cheap to copy, and programs fill buffers with them behind torch's back.
+COPIED_BYTES = 1 << 22
+_READ = aten._local_scalar_dense.default
+
+
+class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped base
+    """A dispatch mode that writes a tape."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped base
+        self.tape = Tape()
+        self.modules: list[str] = []
+        self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
+        # The latest known tensor in each piece of memory.
+        self._memory: dict[int, tuple[weakref.ref[Tensor], int]] = {}
+        self._leaves_in: dict[int, list[int]] = {}
+        self._unwritten: set[int] = set()
+        self._paused = 0
+        self._overwritten: set[int] = set()
+        self._call: tuple[FrameType | None, int] = (None, -1)
+        self._attributed: set[int] = set()
+        # The call that each node of the graph came from.
+        self.calls: dict[Any, FunctionCall] = {}
+
+    # pausing
+
+    def pause(self) -> None:
+        """Stop recording, for a backward pass or an update; leaves are still saved."""
+        self._paused += 1
+
+    def resume(self) -> None:
+        """Go on; what was overwritten meanwhile is met as something new."""
+        self._paused -= 1
+        if not self._paused and self._overwritten:
+            groups = self.tape.groups
+            gone = [k for k, (_, i) in self._known.items() if groups[i] in self._overwritten]
+            for key in gone:
+                del self._known[key]
+            self._memory = {
+                k: v for k, v in self._memory.items() if groups[v[1]] not in self._overwritten
+            }
+            self._overwritten = set()
+
+    # identity
+
+    def known(self, tensor: Tensor) -> int | None:
+        """The number of a tensor, if it was seen."""
+        found = self._known.get(id(tensor))
+        return found[1] if found is not None and found[0]() is tensor else None
+
+    def number_of(self, tensor: Tensor) -> int:
+        """The number of a tensor; one that nothing made is a leaf from now on."""
+        found = self.known(tensor)
+        if found is not None:
+            return found
+        owner = self._owner(tensor)
+        if owner is not None:
+            return self._alias(tensor, owner)
+        number = self._enter(tensor, None)
+        self.tape.leaves[number] = tensor
+        group = self.tape.groups[number]
+        self._leaves_in.setdefault(group, []).append(number)
+        if not tensor.is_floating_point() and tensor.numel() * tensor.element_size() < COPIED_BYTES:
+            self.tape.snapshots[number] = tensor.detach().clone()
+        return number
+
+    def _enter(self, tensor: Tensor, parent: int | None) -> int:
+        tape, number = self.tape, len(self.tape.layouts)
+        reference = weakref.ref(tensor)
+        self._known[id(tensor)] = (reference, number)
+        strided = tensor.layout is torch.strided
+        stride = tuple(tensor.stride()) if strided else None
+        tape.layouts[number] = Layout(tensor.dtype, tuple(tensor.shape), stride)
+        tape.groups[number] = number if parent is None else tape.groups[parent]
+        memory = _memory_of(tensor)
+        if memory is not None:
+            self._memory[memory] = (reference, number)
+        return number
+
+    def _owner(self, tensor: Tensor) -> int | None:
+        """A known tensor that is still there and holds the same memory."""
+        memory = _memory_of(tensor)
+        found = None if memory is None else self._memory.get(memory)
+        if found is None:
+            return None
+        other = found[0]()
+        return found[1] if other is not None and _memory_of(other) == memory else None
+
+    def _alias(self, tensor: Tensor, owner: int) -> int:
+        """The same memory under another name, as `.data` gives it, without any operation."""
+        number = self._enter(tensor, owner)
+        args = (Ref(owner), list(tensor.shape), list(tensor.stride()), tensor.storage_offset())
+        self._append(
+            kind=aten.as_strided.default,
+            args=args,
+            kwargs={},
+            inputs=(owner,),
+            live=(False,),
+            outputs=(number,),
+        )
+        return number
+
+    # operations
+
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Record an operation and carry it out."""
+        kwargs = kwargs or {}
+        writes = [t for t in _written(func, args, kwargs) if isinstance(t, Tensor)]
+        if self._paused:
+            for tensor in writes:
+                self._save_before_write(tensor)
+                owner = self.known(tensor)
+                owner = self._owner(tensor) if owner is None else owner
+                if owner is not None:
+                    self._overwritten.add(self.tape.groups[owner])
+            return func(*args, **kwargs)
+        inputs = list(tensors_in((args, kwargs)))
+        numbers = tuple(map(self.number_of, inputs))
+        live = tuple(tensor.requires_grad for tensor in inputs)
+        for tensor, number in zip(inputs, numbers, strict=True):
+            self.note_function_output(tensor, number)
+            if self._unwritten and not is_view(func):
+                self._meet_unwritten(tensor, number, writes)
+        for tensor in writes:
+            self._save_before_write(tensor)
+        recorded = {"args": self._encoded(args), "kwargs": self._encoded(kwargs)}
+        function = self._function_call()
+        out = func(*args, **kwargs)
+        several = isinstance(out, list | tuple)
+        results = tuple(out) if several else (out,)
+        outputs = tuple(self._output(func, t, numbers) for t in results)
+        written = tuple(map(self.number_of, writes))
+        self._unwritten.difference_update(self.tape.groups[i] for i in written)
+        if short_name(func) in EMPTY and outputs[0] is not None and out.numel():
+            self._unwritten.add(self.tape.groups[outputs[0]])
+        operation = self._append(
+            kind=func,
+            **recorded,
+            inputs=numbers,
+            live=live,
+            outputs=outputs,
+            several=several,
+            written=written,
+            function=function,
+        )
+        operation.kept = _kept(func, inputs, results)
+        if func is _READ:
+            place, by_user = place_of()
+            read = Read(numbers[0], out, place, by_user, operation.number)
+            self.tape.reads.append(read)
+        return out
+
+    def _append(self, **fields: Any) -> Operation:
+        place, _ = place_of()
+        given: dict[str, Any] = {"several": False, "written": (), "function": None} | fields
+        module = self.modules[-1] if self.modules else None
+        number = len(self.tape.operations)
+        operation = Operation(number=number, place=place, module=module, **given)
+        self.tape.operations.append(operation)
+        return operation
+
+    def _output(self, func: OpOverload, tensor: Any, inputs: tuple[int, ...]) -> int | None:
+        if not isinstance(tensor, Tensor):
+            return None
+        found = self.known(tensor)
+        if found is not None:
+            return found
+        return self._enter(tensor, inputs[0] if inputs and is_view(func) else None)
+
+    def _encoded(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return Ref(self.number_of(value))
+        if isinstance(value, list | tuple):
+            return type(value)(self._encoded(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self._encoded(item) for key, item in value.items()}
+        return value
+
+    def _save_before_write(self, tensor: Tensor) -> None:
+        owner = self.known(tensor)
+        owner = self._owner(tensor) if owner is None else owner
+        if owner is None:
+            return
+        for leaf in self._leaves_in.get(self.tape.groups[owner], ()):
+            if leaf not in self.tape.snapshots:
+                self.tape.snapshots[leaf] = self.tape.leaves[leaf].detach().clone()
+
+    def _meet_unwritten(self, tensor: Tensor, number: int, writes: list[Tensor]) -> None:
+        """Memory that is read before torch has written it was filled by somebody else."""
+        group = self.tape.groups[number]
+        if group in self._unwritten and not any(tensor is other for other in writes):
+            self._unwritten.discard(group)
+            self.tape.opaque[number] = len(self.tape.operations)
+            self.tape.snapshots[number] = tensor.detach().clone()
+
+    # custom functions
+
+    def _function_call(self) -> int | None:
+        frame = custom_function()
+        if frame is None:
+            self._call = (None, -1)
+            return None
+        calls = self.tape.functions
+        if self._call[0] is not frame:
+            arguments = tuple(frame.f_locals.get("args", ()))
+            cls = frame.f_locals.get("cls")
+            inputs = tuple(self.number_of(t) for t in tensors_in(arguments))
+            place, _ = place_of(frame)
+            name = getattr(cls, "__name__", "?")
+            first = len(self.tape.operations)
+            encoded = self._encoded(arguments)
+            calls.append(FunctionCall(name, place, cls, encoded, inputs, first))
+            self._call = (frame, len(calls) - 1)
+        call = calls[self._call[1]]
+        call.last = len(self.tape.operations)
+        return self._call[1]
+
+    def note_function_output(self, tensor: Tensor, number: int) -> None:
+        """Find out whether a custom function returned this tensor."""
+        if number in self._attributed or not self.tape.functions:
+            return
+        self._attributed.add(number)
+        node = tensor.grad_fn
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            cls = getattr(node, "_forward_cls", None)
+            for call in reversed(self.tape.functions):
+                if call.cls is cls and self._made_by(call, number):
+                    call.outputs.setdefault(tensor.output_nr, number)
+                    self.calls[node] = call
+                    return
+
+    def _made_by(self, call: FunctionCall, number: int) -> bool:
+        made = self.tape.operations[call.first : call.last + 1]
+        return any(number in operation.outputs for operation in made)
+
+
+def _written(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    found: list[Any] = []
+    for position, name in written_arguments(func):
+        value = args[position] if position < len(args) else kwargs.get(name)
+        found.extend(value if isinstance(value, list | tuple) else (value,))
+    return found
+
+
+def _kept(func: OpOverload, inputs: list[Tensor], results: tuple[Any, ...]) -> Any:
+    """Results that must be those of the recording whenever the operation is done again."""
+    if func is _READ:
+        return results
+    if is_random(func):
+        return tuple(r.detach().clone() if isinstance(r, Tensor) else r for r in results)
+    if any(tensor.is_floating_point() for tensor in inputs):
+        # A choice, such as the largest of some numbers, may fall differently in other precision.
+        chosen = tuple(
+            r.detach().clone() if isinstance(r, Tensor) and not r.is_floating_point() else None
+            for r in results
+        )
+        return chosen if any(c is not None for c in chosen) else None
+    return None
+
+
+def _memory_of(tensor: Tensor) -> int | None:
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return None

@@ -1,0 +1,79 @@
+"""What an operation's schema says about it: what it writes, whether it only looks differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+aten = torch.ops.aten
+
+# They hand out memory that nobody has written yet.
+EMPTY = frozenset(
+    ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
+)
+# Their output shares memory with their input although the schema does not say so.
+_ALIASING = frozenset(("_unsafe_view", "lift_fresh", "_reshape_alias"))
+# Namespaces whose derivatives belong to torch itself.
+_NATIVE = frozenset(("aten", "prims", "prim"))
+
+
+@cache
+def short_name(operation: OpOverload) -> str:
+    """The name without namespace and overload.
+
+    >>> short_name(aten.add.Tensor)
+    'add'
+    """
+    return operation._schema.name.split("::")[1]
+
+
+@cache
+def written_arguments(operation: OpOverload) -> tuple[tuple[int, str], ...]:
+    """Position and name of each argument that the operation writes to.
+
+    >>> written_arguments(aten.add_.Tensor), written_arguments(aten.add.Tensor)
+    (((0, 'self'),), ())
+    """
+    arguments = enumerate(operation._schema.arguments)
+    return tuple((i, a.name) for i, a in arguments if a.alias_info and a.alias_info.is_write)
+
+
+@cache
+def is_view(operation: OpOverload) -> bool:
+    """Whether the output is its first input seen differently.
+
+    >>> is_view(aten.transpose.int), is_view(aten.add_.Tensor)
+    (True, False)
+    """
+    if written_arguments(operation):
+        return False
+    aliases = any(returned.alias_info is not None for returned in operation._schema.returns)
+    return aliases or short_name(operation) in _ALIASING
+
+
+@cache
+def is_random(operation: OpOverload) -> bool:
+    """Whether it draws random numbers."""
+    return torch.Tag.nondeterministic_seeded in operation.tags
+
+
+@cache
+def is_foreign(operation: OpOverload) -> bool:
+    """Whether somebody else than torch has registered it, with a derivative of their own."""
+    return operation.namespace not in _NATIVE
+
+
+def tensors_in(values: Any) -> Iterator[Tensor]:
+    """All tensors in nested lists, tuples and dictionaries."""
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from tensors_in(value)
+    elif isinstance(values, dict):
+        yield from tensors_in(list(values.values()))

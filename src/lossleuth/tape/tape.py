@@ -1,0 +1,133 @@
+"""A recorded stretch of a program: operations, the tensors they started from, what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from lossleuth.tape.schemas import short_name
+
+
+class Ref(NamedTuple):
+    """Stands for a recorded tensor among an operation's arguments."""
+
+    id: int
+
+
+class Place(NamedTuple):
+    """A line of source: the user's where there is one, else a library's."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Layout(NamedTuple):
+    """Form of a recorded tensor."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    stride: tuple[int, ...] | None
+
+
+@dataclass(slots=True)
+class Operation:
+    """One ATen operation, with tensors replaced by references."""
+
+    number: int
+    kind: OpOverload
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    inputs: tuple[int, ...]
+    # Whether each input was part of a graph that leads to gradients.
+    live: tuple[bool, ...]
+    outputs: tuple[int | None, ...]
+    several: bool
+    written: tuple[int, ...]
+    place: Place | None
+    module: str | None
+    # The call of a custom autograd function that it was part of.
+    function: int | None
+    # Results that are taken from the recording: random numbers, choices, numbers read.
+    kept: tuple[Any, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """Short name of the operation."""
+        return short_name(self.kind)
+
+
+@dataclass(slots=True)
+class FunctionCall:
+    """A call of a custom autograd function: its inputs and outputs are tensors of the tape."""
+
+    name: str
+    place: Place | None
+    cls: Any
+    arguments: tuple[Any, ...]
+    inputs: tuple[int, ...]
+    first: int
+    last: int = -1
+    outputs: dict[int, int] = field(default_factory=dict)
+    # Gradients that its backward was given and gave, by position, where it has run.
+    given: list[Tensor | None] | None = None
+    gave: list[Tensor | None] | None = None
+
+
+class Read(NamedTuple):
+    """A number that the program took out of a tensor."""
+
+    tensor: int
+    value: Any
+    place: Place | None
+    by_user: bool
+    at: int
+
+
+@dataclass
+class Tape:
+    """Operations in order, and everything needed to do them again."""
+
+    operations: list[Operation] = field(default_factory=list)
+    layouts: dict[int, Layout] = field(default_factory=dict)
+    # Tensors that no recorded operation has made; the tape keeps them alive.
+    leaves: dict[int, Tensor] = field(default_factory=dict)
+    # Their values, where they were overwritten since.
+    snapshots: dict[int, Tensor] = field(default_factory=dict)
+    # Tensors that share memory have the same group.
+    groups: dict[int, int] = field(default_factory=dict)
+    functions: list[FunctionCall] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+    # Tensors whose values came from somewhere that torch did not see, with the operation.
+    opaque: dict[int, int] = field(default_factory=dict)
+
+    def value(self, tensor: int) -> Tensor:
+        """What a leaf held when it was first used."""
+        snapshot = self.snapshots.get(tensor)
+        return self.leaves[tensor] if snapshot is None else snapshot
+
+    @property
+    def parameters(self) -> dict[int, Tensor]:
+        """Leaves that gradients are taken for."""
+        return {i: t for i, t in self.leaves.items() if t.requires_grad and t.is_leaf}
+
+    def needed_for(self, wanted: Iterable[int], before: int | None = None) -> list[Operation]:
+        """The operations that these tensors depend on, of those before a point."""
+        needed = set(wanted)
+        groups = {self.groups[i] for i in needed}
+        kept: list[Operation] = []
+        for operation in reversed(self.operations[:before]):
+            makes = any(i in needed for i in operation.outputs if i is not None)
+            writes = any(self.groups[i] in groups for i in operation.written)
+            if makes or writes:
+                kept.append(operation)
+                needed.update(operation.inputs)
+                groups.update(self.groups[i] for i in operation.inputs)
+        return kept[::-1]

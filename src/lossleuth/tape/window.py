@@ -1,0 +1,71 @@
+"""A recorded step: its tape, what was differentiated, and which updates followed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from lossleuth.tape.tape import Place, Tape
+
+Gradients = dict[int, Tensor | None]
+
+
+@dataclass
+class Backward:
+    """One run of the autograd engine; tensors are numbers on the tape."""
+
+    at: int
+    roots: list[int | None]
+    # What each root was differentiated with; None stands for 1.
+    seeds: list[Tensor | None]
+    before: Gradients
+    after: Gradients = field(default_factory=dict)
+    place: Place | None = None
+    # Gradients that were returned, not added to `.grad`.
+    returned: bool = False
+    creates_graph: bool = False
+
+    def added(self) -> Gradients:
+        """What this run contributed to each parameter's gradient."""
+        found: Gradients = {}
+        for number, after in self.after.items():
+            before = self.before.get(number)
+            if after is None:
+                found[number] = None
+            elif before is None or self.returned:
+                found[number] = after.double()
+            else:
+                found[number] = after.double() - before.double()
+        return found
+
+
+@dataclass
+class Update:
+    """One step of an optimizer, with everything that its rule depends on."""
+
+    at: int
+    optimizer: Any
+    groups: list[dict[str, Any]]
+    parameters: list[Tensor]
+    before: list[Tensor]
+    gradients: list[Tensor | None]
+    state: list[dict[str, Any]]
+    after: list[Tensor] = field(default_factory=list)
+
+
+@dataclass
+class Window:
+    """Everything that was recorded of one step."""
+
+    step: int
+    tape: Tape
+    backwards: list[Backward] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+
+    def name_of(self, parameter: int) -> str:
+        """The parameter's name where it has one, else its shape."""
+        shape = tuple(self.tape.leaves[parameter].shape)
+        return self.names.get(parameter, f"a parameter of shape {shape}")
