@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import sys
 import types
 import typing
@@ -31,6 +32,10 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="run directory or check
 
 def main() -> None:
     """Entry point of the `lossleuth` command."""
+    for stream in (sys.stdout, sys.stderr):
+        # A character that the output's encoding lacks is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     app()
 
 
@@ -48,6 +53,8 @@ def _plainly(verb: Callable[..., None]) -> Callable[..., None]:
         except BrokenPipeError:
             sys.stderr.close()
             raise typer.Exit(2) from None
+        except MemoryError:
+            _refuse("expected to fit into memory, found too little of it: give or ask for less")
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             _refuse(
@@ -198,11 +205,15 @@ def watch(
     activations: Annotated[
         bool, typer.Option("--activations", help="also record every module's output (slower)")
     ] = False,
+    tape: Annotated[
+        list[int] | None,
+        typer.Option(min=0, help="replay this step in float64 and compare (may be repeated)"),
+    ] = None,
 ) -> None:
     """Run a training script unchanged to its end and record every step."""
     from lossleuth.observe.watching import watch_script
 
-    watch_script(script, arguments or [], out, activations=activations)
+    watch_script(script, arguments or [], out, activations=activations, tape=tape or ())
 
 
 @app.command()

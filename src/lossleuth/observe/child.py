@@ -12,8 +12,8 @@ import types
 from pathlib import Path
 from types import TracebackType
 
-from lossleuth.places import declare_user_file
 from lossleuth.observe.start import VARIABLE, Order, Watch
+from lossleuth.places import declare_user_file
 
 
 def main() -> None:

@@ -61,7 +61,7 @@ class ClosedSteps:
             # Taken out first: a step that cannot be written must not stop those after it.
             step = self._waiting.pop(0)
             matrix = self._table.matrix_of(step.measured)
-            self._writer().step(self._scalars(step, matrix), matrix)
+            self._writer().step(self._scalars(step, matrix), matrix if len(matrix) else None)
 
     def _scalars(self, step: ClosedStep, matrix: Matrix) -> dict[str, Any]:
         window = step.window

@@ -44,6 +44,10 @@ class Guarded(Protocol):
     failures: Failures
     own_seconds: float
 
+    @property
+    def capturing(self) -> Any:
+        """What records the program's operations, if anything does."""
+
 
 def guarded(
     hook: Callable[Concatenate[Owner, P], Any],
@@ -55,11 +59,16 @@ def guarded(
 
     def safely(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> None:
         began = time.perf_counter()
+        capture = self.capturing
+        if capture is not None:
+            capture.ignoring += 1
         try:
             hook(self, *args, **kwargs)
         except Exception as error:
             self.failures.note(hook.__name__, error)
         finally:
+            if capture is not None:
+                capture.ignoring -= 1
             self.own_seconds += time.perf_counter() - began
 
     functools.update_wrapper(safely, hook)

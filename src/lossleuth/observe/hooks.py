@@ -81,12 +81,12 @@ class Hooks:
 
         def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
             # Checkpointing runs the engine inside the engine; that is part of one backward.
-            if self._depth or any(map(_is_traced, t_outputs)):
+            if self._depth or observer.taping.looking or any(map(_is_traced, t_outputs)):
                 return original(t_outputs, *args, **kwargs)
             observer.backward_begins(t_outputs)
             self._depth += 1
             try:
-                return original(t_outputs, *args, **kwargs)
+                return observer.taping.run_backward(original, t_outputs, args, kwargs)
             finally:
                 self._depth -= 1
                 observer.backward_ends()

@@ -18,10 +18,12 @@ from lossleuth.observe.closed import ClosedStep, ClosedSteps
 from lossleuth.observe.failures import Failures, guarded
 from lossleuth.observe.origins import token_origin, weight_origins
 from lossleuth.observe.parameters import ParameterTable
-from lossleuth.places import reading_place, user_place
 from lossleuth.observe.resolved import resolved_settings, settings_signature
 from lossleuth.observe.statistics import READINGS
+from lossleuth.observe.taping import Taping
 from lossleuth.observe.window import StepWindow
+from lossleuth.places import reading_place, user_place
+from lossleuth.probes.look import look_at
 from lossleuth.record.write import RecordWriter
 
 Clock = Callable[[], float]
@@ -32,7 +34,12 @@ PATIENCE = 64
 class Observer:
     """Listens to the hooks; every listening method is guarded, so that none can hurt the run."""
 
-    def __init__(self, open_writer: Callable[[], RecordWriter], failures: Failures) -> None:
+    def __init__(
+        self,
+        open_writer: Callable[[], RecordWriter],
+        failures: Failures,
+        tape: Sequence[int] = (),
+    ) -> None:
         self.failures = failures
         self.own_seconds = 0.0
         self.steps = 0
@@ -56,6 +63,12 @@ class Observer:
         self._unscaled: tuple[Callable[[], Any], Any] = (lambda: None, None)
         self._activations = Activations()
         self._own_before = 0.0
+        self.taping = Taping(tape, look_at, self.model_called, failures)
+
+    @property
+    def capturing(self) -> Any:
+        """What records the program's operations just now, or None."""
+        return self.taping.capture
 
     @property
     def writer(self) -> RecordWriter:
@@ -155,6 +168,7 @@ class Observer:
         # A closure may be called again and again in one step; the first time is its beginning.
         if self._updating:
             self._table.before_update(optimizer)
+            self.taping.before_update(optimizer)
             self._updating = 0
             self._within_update = True
 
@@ -171,6 +185,9 @@ class Observer:
         betas = optimizer.param_groups[0].get("betas")
         window.betas = None if betas is None else (float(betas[0]), float(betas[1]))
         self._table.after_update(optimizer)
+        self.taping.after_update(optimizer)
+        # All that follows an update belongs to the next step, its batch included.
+        self.taping.begin(self.steps + 1)
         self._mark("update")
 
     @guarded
@@ -187,6 +204,11 @@ class Observer:
             place = reading_place(4)
             if place is not None:
                 self._window.read(value, place)
+
+    @guarded
+    def model_called(self) -> None:
+        """An outermost module is called (only while a step is being recorded)."""
+        self._begin_if_updated()
 
     @guarded
     def module_returned(self, module: torch.nn.Module, output: Tensor) -> None:
@@ -222,6 +244,10 @@ class Observer:
         self._phase_began = now
         number, self.steps = self.steps, self.steps + 1
         self._closed.add(ClosedStep(number, window, now, own, measured))
+        found = self.taping.end(number, self._table.name_of)
+        if found is not None:
+            self._event("tape", found)
+        self.taping.begin(self.steps)
         if self._activations:
             self._event("activations", self._activations.take(number))
 

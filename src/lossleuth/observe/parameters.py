@@ -135,6 +135,10 @@ class ParameterTable:
 
     # rows
 
+    def name_of(self, parameter: Tensor) -> str | None:
+        """The name of a parameter that was updated."""
+        return self.names[self._rows[id(parameter)][0]] if self._is_known(parameter) else None
+
     def take_measured(self) -> list[Measured]:
         """What was measured since the last time."""
         taken, self._measured = self._measured, []

@@ -35,6 +35,7 @@ class Order:
     header: dict[str, Any]
     process: int
     activations: bool = False
+    tape: tuple[int, ...] = ()
 
     def environment(self) -> dict[str, str]:
         """Variables that make this order reach every process that the script starts."""
@@ -92,7 +93,7 @@ class Watch:
             from lossleuth.observe.hooks import Hooks
             from lossleuth.observe.observer import Observer
 
-            self.observer = Observer(self._open_writer, self.failures)
+            self.observer = Observer(self._open_writer, self.failures, self._order.tape)
             self._hooks = Hooks(self.observer, self.failures, activations=self._order.activations)
             self._hooks.install()
         except Exception as error:

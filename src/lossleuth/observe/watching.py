@@ -19,13 +19,24 @@ REFRESH_SECONDS = 0.5
 
 
 def watch_script(
-    script: Path, arguments: Sequence[str], out: Path | None, *, activations: bool = False
+    script: Path,
+    arguments: Sequence[str],
+    out: Path | None,
+    *,
+    activations: bool = False,
+    tape: Sequence[int] = (),
 ) -> None:
     """Run the script under watch; leave this process as the script left its own."""
     program = Program(script, tuple(arguments))
     program.check()
     directory = free_directory(out or dated_directory())
-    order = Order(str(directory.resolve()), program.header(), process=0, activations=activations)
+    order = Order(
+        str(directory.resolve()),
+        program.header(),
+        process=0,
+        activations=activations,
+        tape=tuple(tape),
+    )
     ending = _run(program, order)
     save_ending(directory, ending)
     for sentence in summary(directory, ending):

@@ -8,6 +8,7 @@ known by weak reference; backward passes are not recorded, but what they overwri
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -30,6 +31,8 @@ from lossleuth.tape.tape import FunctionCall, Layout, Operation, Read, Ref, Tape
 aten = torch.ops.aten
 # Whole numbers are cheap to copy, and programs fill buffers with them behind torch's back.
 COPIED_BYTES = 1 << 22
+# Tensors that are remembered for each piece of memory.
+MOST_NAMES = 8
 _READ = aten._local_scalar_dense.default
 
 
@@ -40,9 +43,11 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         super().__init__()  # type: ignore[no-untyped-call]  # untyped base
         self.tape = Tape()
         self.modules: list[str] = []
+        # Above 0 while code of ours is at work, which is not part of the program.
+        self.ignoring = 0
         self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
-        # The latest known tensor in each piece of memory.
-        self._memory: dict[int, tuple[weakref.ref[Tensor], int]] = {}
+        # The latest known tensors in each piece of memory.
+        self._memory: dict[int | None, list[tuple[weakref.ref[Tensor], int]]] = {}
         self._leaves_in: dict[int, list[int]] = {}
         self._unwritten: set[int] = set()
         self._paused = 0
@@ -66,9 +71,9 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
             gone = [k for k, (_, i) in self._known.items() if groups[i] in self._overwritten]
             for key in gone:
                 del self._known[key]
-            self._memory = {
-                k: v for k, v in self._memory.items() if groups[v[1]] not in self._overwritten
-            }
+            for memory, there in list(self._memory.items()):
+                kept = [pair for pair in there if groups[pair[1]] not in self._overwritten]
+                self._memory[memory] = kept
             self._overwritten = set()
 
     # identity
@@ -81,18 +86,31 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
     def number_of(self, tensor: Tensor) -> int:
         """The number of a tensor; one that nothing made is a leaf from now on."""
         found = self.known(tensor)
-        if found is not None:
+        if found is not None and not self._was_moved(tensor, found):
             return found
-        owner = self._owner(tensor)
-        if owner is not None:
-            return self._alias(tensor, owner)
-        number = self._enter(tensor, None)
+        twin = self._twin(tensor)
+        if twin is not None:
+            return self._alias(tensor, twin)
+        number = self._enter(tensor, self._owner(tensor))
         self.tape.leaves[number] = tensor
+        self.tape.contents[number] = self._quietly(tensor.detach)
         group = self.tape.groups[number]
         self._leaves_in.setdefault(group, []).append(number)
         if not tensor.is_floating_point() and tensor.numel() * tensor.element_size() < COPIED_BYTES:
-            self.tape.snapshots[number] = tensor.detach().clone()
+            self.tape.snapshots[number] = self._quietly(tensor.detach().clone)
         return number
+
+    def _was_moved(self, tensor: Tensor, number: int) -> bool:
+        """Whether a leaf was given other memory, which no operation tells."""
+        content = self.tape.contents.get(number)
+        return content is not None and _memory_of(content) != _memory_of(tensor)
+
+    def _quietly(self, make: Callable[[], Tensor]) -> Tensor:
+        self.ignoring += 1
+        try:
+            return make()
+        finally:
+            self.ignoring -= 1
 
     def _enter(self, tensor: Tensor, parent: int | None) -> int:
         tape, number = self.tape, len(self.tape.layouts)
@@ -104,27 +122,37 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         tape.groups[number] = number if parent is None else tape.groups[parent]
         memory = _memory_of(tensor)
         if memory is not None:
-            self._memory[memory] = (reference, number)
+            there = self._memory.setdefault(memory, [])
+            there.append((reference, number))
+            del there[:-MOST_NAMES]
         return number
 
     def _owner(self, tensor: Tensor) -> int | None:
         """A known tensor that is still there and holds the same memory."""
         memory = _memory_of(tensor)
-        found = None if memory is None else self._memory.get(memory)
-        if found is None:
-            return None
-        other = found[0]()
-        return found[1] if other is not None and _memory_of(other) == memory else None
+        for reference, number in reversed(self._memory.get(memory, ())):
+            other = reference()
+            if other is not None and _memory_of(other) == memory:
+                return number
+        return None
 
-    def _alias(self, tensor: Tensor, owner: int) -> int:
+    def _twin(self, tensor: Tensor) -> int | None:
+        """A known tensor that is the same memory seen in the same way."""
+        memory = _memory_of(tensor)
+        for reference, number in reversed(self._memory.get(memory, ())):
+            other = reference()
+            if other is not None and _memory_of(other) == memory and _seen_alike(other, tensor):
+                return number
+        return None
+
+    def _alias(self, tensor: Tensor, twin: int) -> int:
         """The same memory under another name, as `.data` gives it, without any operation."""
-        number = self._enter(tensor, owner)
-        args = (Ref(owner), list(tensor.shape), list(tensor.stride()), tensor.storage_offset())
+        number = self._enter(tensor, twin)
         self._append(
-            kind=aten.as_strided.default,
-            args=args,
+            kind=aten.alias.default,
+            args=(Ref(twin),),
             kwargs={},
-            inputs=(owner,),
+            inputs=(twin,),
             live=(False,),
             outputs=(number,),
         )
@@ -141,6 +169,8 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
     ) -> Any:
         """Record an operation and carry it out."""
         kwargs = kwargs or {}
+        if self.ignoring:
+            return func(*args, **kwargs)
         writes = [t for t in _written(func, args, kwargs) if isinstance(t, Tensor)]
         if self._paused:
             for tensor in writes:
@@ -219,7 +249,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
             return
         for leaf in self._leaves_in.get(self.tape.groups[owner], ()):
             if leaf not in self.tape.snapshots:
-                self.tape.snapshots[leaf] = self.tape.leaves[leaf].detach().clone()
+                self.tape.snapshots[leaf] = self._quietly(self.tape.contents[leaf].clone)
 
     def _meet_unwritten(self, tensor: Tensor, number: int, writes: list[Tensor]) -> None:
         """Memory that is read before torch has written it was filled by somebody else."""
@@ -227,7 +257,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         if group in self._unwritten and not any(tensor is other for other in writes):
             self._unwritten.discard(group)
             self.tape.opaque[number] = len(self.tape.operations)
-            self.tape.snapshots[number] = tensor.detach().clone()
+            self.tape.snapshots[number] = self._quietly(tensor.detach().clone)
 
     # custom functions
 
@@ -299,3 +329,12 @@ def _memory_of(tensor: Tensor) -> int | None:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
         return None
+
+
+def _seen_alike(one: Tensor, other: Tensor) -> bool:
+    return (
+        one.dtype == other.dtype
+        and one.shape == other.shape
+        and one.stride() == other.stride()
+        and one.storage_offset() == other.storage_offset()
+    )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,13 +18,14 @@ class Recorder:
     """Begins with the first forward pass of a step and ends after its last update."""
 
     def __init__(self, step: int) -> None:
-        self._capture = Capture()
-        self.window = Window(step, self._capture.tape)
+        self.capture = Capture()
+        self.window = Window(step, self.capture.tape)
         self._entered = False
+        self._hooks: list[Any] = []
 
     def start(self) -> None:
         """Record from now on."""
-        self._capture.__enter__()  # type: ignore[no-untyped-call]  # untyped base
+        self.capture.__enter__()  # type: ignore[no-untyped-call]  # untyped base
         self._entered = True
 
     def stop(self) -> None:
@@ -34,7 +34,7 @@ class Recorder:
             return
         self._entered = False
         above = []
-        while (mode := dispatch._pop_mode()) is not self._capture:
+        while (mode := dispatch._pop_mode()) is not self.capture:
             above.append(mode)
         for mode in reversed(above):
             dispatch._push_mode(mode)
@@ -43,53 +43,60 @@ class Recorder:
 
     def enter_module(self, name: str) -> None:
         """A module begins its forward pass."""
-        self._capture.modules.append(name)
+        self.capture.modules.append(name)
 
     def leave_module(self) -> None:
         """It is done."""
-        if self._capture.modules:
-            self._capture.modules.pop()
+        if self.capture.modules:
+            self.capture.modules.pop()
 
     # backward
 
-    @contextmanager
-    def backward(
-        self, roots: Sequence[Any], seeds: Sequence[Any], **how: bool
-    ) -> Iterator[Backward]:
-        """Around a run of the engine; set `after` yourself where gradients are returned."""
-        capture, window = self._capture, self.window
+    def begin_backward(
+        self, roots: Sequence[Any], seeds: Sequence[Any], *, creates_graph: bool = False
+    ) -> Backward:
+        """The engine is about to run."""
+        capture, window = self.capture, self.window
         place, _ = place_of()
-        parameters = window.tape.parameters
         known = [capture.known(root) for root in roots]
-        given = [s.detach().clone() if isinstance(s, Tensor) else None for s in seeds]
-        seeds_of = given + [None] * (len(known) - len(given))
-        run = Backward(len(window.tape.operations), known, seeds_of, _gradients(parameters))
-        run.place, run.returned = place, how.get("returned", False)
-        run.creates_graph = how.get("creates_graph", False)
         for root, number in zip(roots, known, strict=True):
             if number is not None:
                 capture.note_function_output(root, number)
-        hooks = self._watch_functions()
+        given = [s.detach().clone() if isinstance(s, Tensor) else None for s in seeds]
+        given += [None] * (len(known) - len(given))
+        at, before = len(window.tape.operations), _gradients(window.tape.parameters)
+        self._hooks = self._watch_functions()
         capture.pause()
-        try:
-            yield run
-        finally:
-            capture.resume()
-            for hook in hooks:
-                hook.remove()
-            if not run.returned:
-                run.after = _gradients(parameters)
-            window.backwards.append(run)
+        return Backward(at, known, given, before, place=place, creates_graph=creates_graph)
+
+    def end_backward(
+        self, run: Backward, returned: Sequence[tuple[Any, Tensor | None]] | None = None
+    ) -> None:
+        """It has run; `returned` are inputs with their gradients, where they were asked for."""
+        self.capture.resume()
+        while self._hooks:
+            self._hooks.pop().remove()
+        if returned is None:
+            run.after = _gradients(self.window.tape.parameters)
+        else:
+            run.returned = True
+            pairs = ((self.capture.known(tensor), gradient) for tensor, gradient in returned)
+            run.after = {
+                number: None if gradient is None else gradient.detach().clone()
+                for number, gradient in pairs
+                if number is not None
+            }
+        self.window.backwards.append(run)
 
     def _watch_functions(self) -> list[Any]:
         """Keep what goes into the backward of each custom function, and what comes out."""
-        return [node.register_hook(_keeper(call)) for node, call in self._capture.calls.items()]
+        return [node.register_hook(_keeper(call)) for node, call in self.capture.calls.items()]
 
     # update
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer is about to use the gradients."""
-        capture = self._capture
+        capture = self.capture
         capture.pause()
         with dispatch._disable_current_modes(), torch.no_grad():
             groups = [
@@ -117,7 +124,7 @@ class Recorder:
             update = self.window.updates[-1]
             with dispatch._disable_current_modes(), torch.no_grad():
                 update.after = [p.detach().clone() for p in update.parameters]
-            self._capture.resume()
+            self.capture.resume()
 
 
 def _gradients(parameters: dict[int, Tensor]) -> Gradients:

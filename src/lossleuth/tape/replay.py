@@ -296,8 +296,9 @@ class _Pass:
         self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         def narrowed(recorded: Any, value: Any) -> Any:
-            if type(recorded) is Ref and value.dtype == torch.float64:
-                return value.to(self._tape.layouts[recorded.id].dtype)
+            if type(recorded) is Ref:
+                there = self._tape.layouts[recorded.id].dtype
+                return value.to(there) if value.dtype == torch.float64 else value
             if isinstance(recorded, list | tuple):
                 pairs = zip(recorded, value, strict=True)
                 return type(recorded)(narrowed(r, v) for r, v in pairs)

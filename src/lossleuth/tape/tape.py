@@ -99,6 +99,8 @@ class Tape:
     layouts: dict[int, Layout] = field(default_factory=dict)
     # Tensors that no recorded operation has made; the tape keeps them alive.
     leaves: dict[int, Tensor] = field(default_factory=dict)
+    # Their memory at that time: `.data = ...` gives a tensor another.
+    contents: dict[int, Tensor] = field(default_factory=dict)
     # Their values, where they were overwritten since.
     snapshots: dict[int, Tensor] = field(default_factory=dict)
     # Tensors that share memory have the same group.
@@ -111,12 +113,13 @@ class Tape:
     def value(self, tensor: int) -> Tensor:
         """What a leaf held when it was first used."""
         snapshot = self.snapshots.get(tensor)
-        return self.leaves[tensor] if snapshot is None else snapshot
+        return self.contents[tensor] if snapshot is None else snapshot
 
     @property
     def parameters(self) -> dict[int, Tensor]:
-        """Leaves that gradients are taken for."""
-        return {i: t for i, t in self.leaves.items() if t.requires_grad and t.is_leaf}
+        """Leaves that gradients are taken for; one that was changed goes by its latest number."""
+        latest = {id(t): i for i, t in self.leaves.items() if t.requires_grad and t.is_leaf}
+        return {i: self.leaves[i] for i in latest.values()}
 
     def needed_for(self, wanted: Iterable[int], before: int | None = None) -> list[Operation]:
         """The operations that these tensors depend on, of those before a point."""

@@ -1,0 +1,184 @@
+"""Recording chosen steps of the running program on a tape, and looking at each when it is over.
+
+A failure of ours ends the recording, never the program.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+
+from lossleuth.observe.failures import Failures
+from lossleuth.tape.capture import Capture
+from lossleuth.tape.recorder import Recorder
+from lossleuth.tape.window import Window
+
+Look = Callable[[Window], dict[str, Any]]
+
+
+class Taping:
+    """Which steps are recorded, and the recorder at work."""
+
+    def __init__(
+        self,
+        steps: Iterable[int],
+        look: Look,
+        at_root_call: Callable[[], None],
+        failures: Failures,
+    ) -> None:
+        self._steps = set(steps)
+        self._look = look
+        self._at_root_call = at_root_call
+        self._failures = failures
+        self._recorder: Recorder | None = None
+        self._hooks: list[Any] = []
+        self._names: dict[int, str] = {}
+        self._paused = False
+        # Whether it is us who differentiate something just now.
+        self.looking = False
+
+    @property
+    def capture(self) -> Capture | None:
+        """What records operations just now."""
+        return None if self._recorder is None else self._recorder.capture
+
+    def begin(self, step: int) -> None:
+        """Record from here on, if this step is wanted."""
+        if step in self._steps and self._recorder is None:
+            if not _is_safe():
+                return
+            self._steps.discard(step)
+            recorder = Recorder(step)
+            recorder.start()
+            self._recorder = recorder
+            self._hooks = [
+                register_module_forward_pre_hook(self._enter_module),
+                register_module_forward_hook(self._leave_module, always_call=True),
+            ]
+
+    def end(self, step: int, names: Callable[[Tensor], str | None]) -> dict[str, Any] | None:
+        """This step is over: look at its recording, if there is one and the time is right."""
+        if self._recorder is None or self._recorder.window.step > step:
+            return None
+        window = self._recorder.window
+        if not _is_safe():
+            self._pause()
+            return None
+        self._stop()
+        if not window.backwards:
+            return None
+        for number, parameter in window.tape.parameters.items():
+            name = names(parameter)
+            if name is not None:
+                window.names[number] = name
+        self.looking = True
+        try:
+            return {"step": window.step} | self._look(window)
+        finally:
+            self.looking = False
+
+    def _pause(self) -> None:
+        if self._recorder is not None and not self._paused:
+            self._paused = True
+            self._recorder.capture.pause()
+
+    def _stop(self) -> Recorder | None:
+        recorder, self._recorder = self._recorder, None
+        self._paused = False
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        if recorder is not None:
+            recorder.stop()
+        return recorder
+
+    # the program's doings
+
+    def run_backward(
+        self,
+        original: Callable[..., Any],
+        outputs: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Let the engine run, with an eye on it."""
+        seeds, _, creates_graph, inputs = (*args, None, None, None, None)[:4]
+        run = self._attempt(
+            "begin_backward", outputs, seeds or (), creates_graph=bool(creates_graph)
+        )
+        result = original(outputs, *args, **kwargs)
+        if run is not None:
+            returned = None
+            if not kwargs.get("accumulate_grad"):
+                returned = list(zip(inputs or (), result, strict=False))
+            self._attempt("end_backward", run, returned)
+        return result
+
+    def before_update(self, optimizer: Any) -> None:
+        """An optimizer is about to use the gradients."""
+        self._attempt("before_update", optimizer)
+
+    def after_update(self, optimizer: Any) -> None:
+        """It has."""
+        self._attempt("after_update", optimizer)
+
+    def _attempt(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        recorder = self._recorder
+        if recorder is None or self._paused:
+            return None
+        recorder.capture.ignoring += 1
+        try:
+            return getattr(recorder, name)(*args, **kwargs)
+        except Exception as error:
+            self._failures.note(name, error)
+            self._stop()
+            return None
+        finally:
+            recorder.capture.ignoring -= 1
+
+    # modules
+
+    def _enter_module(self, module: nn.Module, _inputs: Any) -> None:
+        if self._recorder is None:
+            return
+        if not self._recorder.capture.modules:
+            self._at_root_call()
+            if self._recorder is None:
+                return
+        if id(module) not in self._names:
+            self._names |= {id(m): name or type(m).__name__ for name, m in module.named_modules()}
+        self._recorder.enter_module(self._names[id(module)])
+
+    def _leave_module(self, _module: nn.Module, _inputs: Any, _output: Any) -> None:
+        if self._recorder is not None:
+            self._recorder.leave_module()
+
+
+def _is_safe() -> bool:
+    """Whether a mode may be entered or left here.
+
+    Inside inference mode or a compiled function, torch restores its own state on the way out and
+    would be left with half of ours.
+    """
+    if torch.is_inference_mode_enabled():
+        return False
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        # A compiled module's `__call__` stands before anything compiled.
+        if code.co_filename.endswith(_COMPILED) and code.co_name != "__call__":
+            return False
+        frame = frame.f_back
+    return True
+
+
+_COMPILED = ("torch/_dynamo/eval_frame.py", "torch/_inductor/output_code.py")
