@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,7 +65,13 @@ def test_a_whole_number_is_a_number_and_a_list_a_tuple(tmp_path: Path) -> None:
         ("steps = 1.5", "a whole number for steps, found 1.5"),
         ("rate = 0", "a value above 0 for rate"),
         ("rate = 2", "a value of at most 1 for rate"),
-        ("rate = nan", "a value above 0 for rate, found nan"),
+        ("rate = nan", "a finite number for rate, found nan"),
+        ("rate = inf", "a finite number for rate, found inf"),
+        ("rate = 1" + "0" * 400, "a finite number for rate, found 1000"),
+        ("size = 9223372036854775808", "a whole number below 2**63 for size, found 9223"),
+        ("size = " + "9" * 5000, "TOML"),
+        ('files = ["a\\u0000b"]', "text in UTF-8 without NUL for files"),
+        ("rate = " + "[" * 100_000, "TOML"),
         ('kind = "c"', "one of a, b for kind, found 'c'"),
         ("kind = 1", "a string for kind"),
         ("tied = 1", "true or false for tied"),
@@ -97,3 +104,20 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_a_key_of_another_release_is_refused() -> None:
     with pytest.raises(BadInput, match="'gone' in the checkpoint"):
         resolve(Example, options={}, saved={"gone": 1})
+
+
+def test_text_that_is_not_utf_8_is_refused() -> None:
+    with pytest.raises(BadInput, match="text in UTF-8 without NUL for files") as refusal:
+        resolve(Example, options={"files": ["\udcff.txt"]})
+    assert str(refusal.value).isascii()
+
+
+def test_what_is_not_finite_is_refused_with_what_the_setting_means() -> None:
+    with pytest.raises(BadInput, match=r"finite number for rate, found inf: .* it means: rate"):
+        resolve(Example, options={"rate": math.inf})
+
+
+def test_a_long_value_is_shown_by_its_beginning() -> None:
+    with pytest.raises(BadInput) as refusal:
+        resolve(Example, options={"size": 10**300})
+    assert len(str(refusal.value)) < 200

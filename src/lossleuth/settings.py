@@ -168,15 +168,24 @@ def _beyond_reach(value: Any) -> str | None:
     return None
 
 
-def is_plain_text(text: str) -> bool:
-    r"""Whether a text can be written as UTF-8 and has no NUL.
+def is_utf8(text: str) -> bool:
+    r"""Whether a text can be written as UTF-8.
 
     Arguments that are not UTF-8 reach Python as lone surrogates.
 
-    >>> is_plain_text("é"), is_plain_text("\udcff"), is_plain_text("a\0b")
-    (True, False, False)
+    >>> is_utf8("é"), is_utf8("\udcff")
+    (True, False)
     """
-    return "\0" not in text and not any("\ud800" <= mark <= "\udfff" for mark in text)
+    return not any("\ud800" <= mark <= "\udfff" for mark in text)
+
+
+def is_plain_text(text: str) -> bool:
+    r"""Whether a text can name a file: UTF-8 without NUL.
+
+    >>> is_plain_text("é"), is_plain_text("a\0b")
+    (True, False)
+    """
+    return is_utf8(text) and "\0" not in text
 
 
 def _shown(value: Any) -> str:

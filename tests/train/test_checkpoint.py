@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import save_file
 from small import SETTINGS, VOCABULARY, small_loader, small_model
 
-from lossleuth.train.checkpoint import Checkpoint, Header, load_checkpoint, save_checkpoint
+from lossleuth.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from lossleuth.train.checkpoint_check import Header
 from lossleuth.train.loop import make_optimizer, train
 from lossleuth.train.model import LanguageModel
 from lossleuth.train.settings import TrainSettings
@@ -29,25 +27,16 @@ TOKENIZER = CharTokenizer([chr(97 + i) for i in range(VOCABULARY - 2)])
 
 def header(model: LanguageModel, step: int) -> Header:
     shape, settings = asdict(model.shape), asdict(SETTINGS)
+    settings |= {name: shape[name] for name in ("dropout", "tied")}
     return Header(step, settings, shape, TOKENIZER.to_json(), "fingerprint")
 
 
-def saved(path: Path) -> Path:
-    model = small_model()
+def saved(path: Path, **changes: Any) -> Path:
+    model = small_model(**changes)
     optimizer = make_optimizer(model, SETTINGS)
     for _ in train(model, optimizer, small_loader(), replace(SETTINGS, steps=2)):
         pass
     save_checkpoint(path, header(model, 2), model, optimizer)
-    return path
-
-
-def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
-    """The checkpoint with its header and tensors changed."""
-    with safe_open(path, framework="pt") as stream:
-        saved_header = json.loads(stream.metadata()["lossleuth"])
-        tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-    change(saved_header, tensors)
-    save_file(tensors, path, {"lossleuth": json.dumps(saved_header)})
     return path
 
 
@@ -117,55 +106,30 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     assert checkpoint.shape == small_model().shape
 
 
+def test_moments_are_restored_where_their_parameters_are(tmp_path: Path) -> None:
+    """A device without memory stands for CUDA, which is not everywhere."""
+    # To that device, unlike to CUDA, torch does not move tied weights as one.
+    checkpoint = load_checkpoint(saved(tmp_path / "c", tied=False))
+    model = checkpoint.model().to("meta")
+    optimizer = torch.optim.AdamW(model.parameters())
+    checkpoint.restore_optimizer(model, optimizer)
+    places = {tensor.device.type for state in optimizer.state.values() for tensor in state.values()}
+    assert places == {"meta"}
+    assert len(optimizer.state) == len(list(model.parameters()))
+
+
+def test_restored_moments_are_the_optimizers_own(tmp_path: Path) -> None:
+    checkpoint = load_checkpoint(saved(tmp_path / "c"))
+    model = checkpoint.model()
+    optimizer = make_optimizer(model, SETTINGS)
+    checkpoint.restore_optimizer(model, optimizer)
+    optimizer.state[model.embedding.weight]["exp_avg"].zero_()
+    assert checkpoint.tensors["optimizer.embedding.weight.exp_avg"].any()
+
+
 def test_a_run_directory_stands_for_its_checkpoint(tmp_path: Path) -> None:
     saved(tmp_path / "checkpoint.safetensors")
     assert load_checkpoint(tmp_path).header.step == 2
-
-
-def drop(name: str) -> Callable[[dict[str, Any], dict[str, Any]], None]:
-    return lambda header, tensors: tensors.pop(name)
-
-
-def put(**fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
-    return lambda header, tensors: header.update(fields)
-
-
-def reshape(name: str) -> Callable[[dict[str, Any], dict[str, Any]], None]:
-    return lambda header, tensors: tensors.update({name: tensors[name][..., :-1].contiguous()})
-
-
-def shape_with(**fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
-    return lambda header, tensors: header["shape"].update(fields)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (put(version=99), "format version 99, this release reads 1"),
-        (put(surprise=1), "a header with other fields"),
-        (put(tokenizer=CharTokenizer("ab").to_json()), "a tokenizer of 4 tokens with a model for"),
-        (put(tokenizer={"kind": "char"}), "no tokenizer"),
-        (put(tokenizer={"kind": "bpe", "definition": "{}"}), "no tokenizer"),
-        (put(shape=[1]), "a model shape that cannot be"),
-        (shape_with(width=17), "a model shape that cannot be"),
-        (shape_with(width="wide"), "a model shape that cannot be"),
-        (shape_with(layers=3), "no tensor model.blocks.2"),
-        (shape_with(layers=10**9), "layers but only"),
-        (shape_with(vocabulary=10**12), "with a model for"),
-        (shape_with(context=10**12, positions="learned"), "tensor model.position.weight"),
-        (drop("model.final_norm.bias"), "no tensor model.final_norm.bias"),
-        (drop("optimizer.final_norm.bias.exp_avg"), "no tensor optimizer"),
-        (drop("random.torch"), "no tensor random.torch"),
-        (reshape("model.blocks.0.up.weight"), "instead of"),
-        (lambda h, t: t.update({"../../x": torch.zeros(1)}), "do not belong there"),
-    ],
-)
-def test_a_checkpoint_that_does_not_fit_is_refused_with_the_reason(
-    tmp_path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None], reason: str
-) -> None:
-    path = rewritten(saved(tmp_path / "c"), change)
-    with pytest.raises(BadInput, match=reason):
-        load_checkpoint(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"\xff" * 100, b"\x08" + b"\0" * 7 + b"[" * 8])

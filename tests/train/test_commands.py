@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -48,7 +50,7 @@ def test_train_evaluate_generate_and_resume_work_together(
     saved = json.loads((tmp_path / "run" / "settings.json").read_text())
     assert saved["lr"] == {"value": 0.01, "source": "file t.toml"}
     assert saved["steps"] == {"value": 6, "source": "option --steps"}
-    assert saved["data"]["value"] == [str(corpus), "more.txt"]
+    assert saved["data"]["value"] == [str(corpus), str(tmp_path / "more.txt")]
 
     evaluated = lossleuth("evaluate", "run", "--json")
     found = json.loads(evaluated.stdout)
@@ -56,6 +58,12 @@ def test_train_evaluate_generate_and_resume_work_together(
     assert f"{found['loss']:.4f}" in trained.stdout
     elsewhere = json.loads(lossleuth("evaluate", "run", "more.txt", "--json").stdout)
     assert elsewhere["tokens"] == len(TEXT * 3) + 1
+    assert elsewhere["unknown_share"] == 0
+    (tmp_path / "other.txt").write_text("she SELLS " * 10)
+    strange = lossleuth("evaluate", "run", "other.txt")
+    # Of every 10 characters the 5 capitals are unknown; the mark at the end is not.
+    assert "(101 tokens, 49.50% unknown)" in strange.stdout
+    assert "bits per byte undefined (unknown tokens)" in strange.stdout
 
     written = [
         lossleuth("generate", "run", "--prompt", "she", "--tokens", "30", *more)
@@ -98,6 +106,18 @@ def assert_refused(result: subprocess.CompletedProcess[str], expected: str) -> N
         ("analyze-vocab missing.txt", "missing.txt: No such file"),
         ("train --heads 3", "a width that the heads divide"),
         ("train --data corpus.txt --out corpus.txt/x", "a directory that can be written to"),
+        ("train --data corpus.txt --clip inf", "finite number for clip, found inf: change it"),
+        ("train --data corpus.txt --clip inf", "0: no clipping"),
+        ("train --data corpus.txt --lr inf", "a finite number for lr"),
+        ("train --data corpus.txt --lr nan", "a finite number for lr"),
+        ("train --data corpus.txt --tokenizer bpe --vocab-size 99999999999999999999999", "2**63"),
+        ("train --data corpus.txt --tokenizer bpe --vocab-size 999999999999999999", "257 to"),
+        ("train --data corpus.txt --width 1000000000", "GB of memory"),
+        ("train --data corpus.txt --batch 1000000000000", "GB of memory"),
+        ("train --data corpus.txt --seed 18446744073709551616", "below 2**63 for seed"),
+        ("train --config nul.toml", "text in UTF-8 without NUL for data"),
+        ("train --config huge.toml", "a finite number for lr"),
+        ("generate corpus.txt --seed 18446744073709551616", "below 2**63 for --seed"),
     ],
 )
 def test_bad_input_gets_one_plain_sentence(
@@ -107,10 +127,11 @@ def test_bad_input_gets_one_plain_sentence(
     (tmp_path / "binary.bin").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "short.txt").write_text("too short")
     (tmp_path / "typo.toml").write_text("dropuot = 0.1")
-    before = sorted(tmp_path.iterdir())
+    (tmp_path / "nul.toml").write_text('data = ["a\\u0000"]')
+    (tmp_path / "huge.toml").write_text("lr = 1" + "0" * 400)
+    before = sorted(tmp_path.rglob("*"))
     assert_refused(lossleuth(*arguments.split()), expected)
-    left = [path for path in tmp_path.rglob("*") if path not in before and path.is_file()]
-    assert [path for path in left if path.name != "tokens.bin"] == []
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_run_is_not_overwritten_unasked(lossleuth: Command, corpus: Path, tmp_path: Path) -> None:
@@ -136,7 +157,8 @@ def test_a_full_disk_ends_in_one_sentence_and_nothing_half_written(
 ) -> None:
     """No file may grow over 8 kB: the tokens fit, the checkpoint does not."""
     result = limited("prlimit", "--fsize=8192", run="run", corpus=corpus)
-    assert_refused(result, "room for the checkpoint in run")
+    assert_refused(result, "room for run/checkpoint.safetensors, found ")
+    assert "older" not in result.stderr
     left = sorted(path.name for path in (tmp_path / "run").iterdir())
     assert left == ["settings.json", "tokens.bin"]
 
@@ -178,3 +200,105 @@ def test_ctrl_c_once_saves_and_twice_stops_at_once(
     assert "found Ctrl-C" in errors
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {"checkpoint.safetensors", "record.jsonl", "settings.json", "tokens.bin"}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_refusal_leaves_an_existing_run_as_it_was(
+    lossleuth: Command, corpus: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "b.txt").write_text("another text altogether " * 40)
+    (tmp_path / "short.txt").write_text("short")
+    run = tmp_path / "run"
+    assert lossleuth("train", corpus, *SMALL, "--out", run, "--record").returncode == 0
+    shutil.copy(run / "checkpoint.safetensors", run / "best.safetensors")
+    before = contents(run)
+    for arguments, expected in (
+        (["--resume", run, "--width", "32"], "the checkpoint's width = 16, found 32"),
+        (["--resume", run, "--steps", "9", "--seed", "1"], "the checkpoint's seed = 0, found 1"),
+        (["--resume", run, "--steps", "9", "--tokenizer", "bpe"], "tokenizer = char"),
+        (["--resume", run, "--steps", "9", "--data", "b.txt"], "b.txt (fingerprint"),
+        (["--resume", run, "--steps", "9", "--out", "x"], "no --out with --resume"),
+        (["--resume", run, "--steps", "9", "--overwrite"], "no --overwrite with --resume"),
+        (["--resume", run / "best.safetensors", "--steps", "9"], "best.safetensors, beside"),
+        (["short.txt", *SMALL, "--out", run, "--overwrite"], "one window, found the longest"),
+    ):
+        assert_refused(lossleuth("train", *arguments), expected)
+        assert contents(run) == before
+    moved = corpus.rename(tmp_path / "moved.txt")
+    resumed = lossleuth("train", "--resume", run, "--steps", "7", "--data", moved)
+    assert resumed.returncode == 0, resumed.stderr
+
+
+def test_an_overwritten_run_leaves_no_record_behind(
+    lossleuth: Command, corpus: Path, tmp_path: Path
+) -> None:
+    arguments = ["train", corpus, *SMALL, "--out", "run"]
+    assert lossleuth(*arguments, "--record").returncode == 0
+    assert (tmp_path / "run" / "record.jsonl").exists()
+    assert lossleuth(*arguments, "--overwrite").returncode == 0
+    assert not (tmp_path / "run" / "record.jsonl").exists()
+
+
+def test_a_reader_that_goes_away_does_not_end_the_run(corpus: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lossleuth", "train", *SMALL, "--data", str(corpus)]
+    process = subprocess.Popen(
+        [*command, "--out", "run"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr
+    with process.stderr as stream:
+        assert stream.read() == b"note: nobody reads the output any more; training goes on\n"
+    assert process.wait(timeout=60) == 0
+    assert (tmp_path / "run" / "checkpoint.safetensors").exists()
+
+
+def test_ascii_output_and_names_that_are_not_utf_8(
+    lossleuth: Command, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    trained = lossleuth("train", corpus, *SMALL, "--out", "run")
+    assert trained.returncode == 0, trained.stderr
+    assert "\\xb1" in trained.stdout
+    monkeypatch.delenv("PYTHONIOENCODING")
+    odd = "odd\udcff.txt"
+    shutil.copy(corpus, tmp_path / odd)
+    assert_refused(lossleuth("train", odd, *SMALL), "text in UTF-8 without NUL for data")
+    assert_refused(lossleuth("generate", "run", "--prompt", "a\udcff"), "UTF-8 without NUL for")
+
+
+def test_a_model_with_nan_weights_is_told_of_by_every_verb(
+    lossleuth: Command, corpus: Path, tmp_path: Path
+) -> None:
+    assert lossleuth("train", corpus, *SMALL, "--out", "run").returncode == 0
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    with safe_open(path, framework="pt") as stream:
+        metadata = stream.metadata()
+        tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+    tensors["model.final_norm.bias"].fill_(math.nan)
+    save_file(tensors, path, metadata)
+    assert "loss nan: what the model computes is not finite" in lossleuth("evaluate", "run").stdout
+    assert_refused(lossleuth("generate", "run"), "finite numbers from the model")
+    resumed = lossleuth("train", "--resume", "run", "--steps", "9")
+    assert_refused(resumed, "NaN or infinity in final_norm.bias")
+
+
+def test_a_model_of_a_cuda_machine_is_used_on_this_one(lossleuth: Command, corpus: Path) -> None:
+    assert lossleuth("train", corpus, *SMALL, "--out", "run").returncode == 0
+    path = corpus.parent / "run" / "checkpoint.safetensors"
+    with safe_open(path, framework="pt") as stream:
+        metadata = stream.metadata()
+        tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+    metadata["lossleuth"] = metadata["lossleuth"].replace('"device": "auto"', '"device": "cuda"')
+    save_file(tensors, path, metadata)
+    for verb in ("evaluate", "generate"):
+        result = lossleuth(verb, "run")
+        assert result.returncode == 0, result.stderr
+        assert "the CPU is used" in result.stderr

@@ -22,7 +22,7 @@ from lossleuth.train.data import (
     make_batch,
     make_windows,
     misaligned,
-    split_spans,
+    save_tokens,
     validation_batches,
     write_tokens,
 )
@@ -79,22 +79,6 @@ def test_no_window_crosses_a_mark_and_none_is_repeated(
         assert any(span.start <= start and start + length <= span.stop for span in spans)
     reached = {start + length for start, length in pairs}
     assert {span.stop for span in spans} <= reached
-
-
-@given(lengths.filter(lambda sizes: len(sizes) > 1), st.floats(0.01, 0.5), st.integers(0, 5))
-def test_the_split_keeps_documents_whole_and_both_sides_filled(
-    sizes: list[int], share: float, seed: int
-) -> None:
-    spans = spans_of(sizes)
-    train, held = split_spans(spans, share, seed)
-    assert sorted(train + held, key=lambda s: s.start) == spans
-    assert train
-    assert held
-
-
-def test_a_lone_document_gives_its_end_for_validation() -> None:
-    train, held = split_spans([Span(0, 1000)], 0.2, seed=3)
-    assert (train, held) == ([Span(0, 800)], [Span(800, 1000)])
 
 
 def test_targets_are_the_next_tokens_and_the_rest_is_ignored() -> None:
@@ -167,5 +151,13 @@ def test_a_fingerprint_changes_with_one_token() -> None:
 
 def test_text_shorter_than_a_window_is_refused() -> None:
     with pytest.raises(BadInput, match="at least 64 tokens, one window, found the longest has 10"):
-        check_long_enough([Span(0, 10)], 64)
-    check_long_enough([Span(0, 64)], 64)
+        check_long_enough(10, 64)
+    check_long_enough(64, 64)
+
+
+def test_saved_tokens_are_the_same_tokens_and_stand_in_the_file(tmp_path: Path) -> None:
+    tokens = np.arange(50, dtype="<u4")
+    saved = save_tokens(tmp_path / "tokens.bin", tokens)
+    assert isinstance(saved, np.memmap)
+    assert saved.tolist() == tokens.tolist()
+    assert (tmp_path / "tokens.bin").read_bytes() == tokens.tobytes()

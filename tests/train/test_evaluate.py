@@ -80,7 +80,29 @@ def test_bits_per_byte_is_undefined_with_unknown_tokens() -> None:
     assert bytes_of_targets(tokens, [Span(0, 2)], CharTokenizer("a")) is None
     result = Evaluation(loss=1.0, standard_error=0.0, tokens=2, bytes=None)
     assert result.bits_per_byte is None
-    assert "undefined" in result.sentence()
+    assert "undefined (unknown tokens)" in result.sentence()
+
+
+def test_bits_per_byte_of_no_bytes_are_undefined_for_that_reason() -> None:
+    result = Evaluation(loss=1.0, standard_error=0.0, tokens=2, bytes=0)
+    assert result.bits_per_byte is None
+    assert "undefined (the targets stand for 0 bytes)" in result.sentence()
+
+
+def test_the_unknown_share_is_told() -> None:
+    result = Evaluation(1.0, 0.0, tokens=200, bytes=None, unknown_share=0.125)
+    assert "(200 tokens, 12.50% unknown)" in result.sentence()
+
+
+def test_a_loss_that_is_not_finite_is_said_plainly() -> None:
+    model, tokens = small_model(), small_tokens(100)
+    with torch.no_grad():
+        model.embedding.weight[5] = torch.nan
+    windows = make_windows([Span(0, 99)], CONTEXT, CONTEXT)
+    result = evaluate(model, tokens, windows, batch=2, target_bytes=99)
+    assert math.isnan(result.loss)
+    assert math.isnan(result.perplexity)
+    assert result.sentence() == "loss nan: what the model computes is not finite (99 tokens)"
 
 
 def test_perplexity_is_never_capped() -> None:

@@ -9,6 +9,7 @@ import torch
 from small import CONTEXT, VOCABULARY, small_model
 
 from lossleuth.train.generate import Sampling, draw, generate, window_start
+from lossleuth.types import BadInput
 
 LOGITS = torch.tensor([2.0, 1.0, 0.0, -1.0]).log_softmax(0)
 
@@ -87,3 +88,19 @@ def test_top_p_keeps_the_fewest_that_reach_p(top_p: float, count: int) -> None:
     kept = LOGITS.softmax(0).clone()
     kept[count:] = 0
     assert within_noise(shares(Sampling(1.0, top_p=top_p)), kept / kept.sum())
+
+
+@pytest.mark.parametrize("temperature", [1e-320, 5e-324, 1e-30])
+def test_a_tiny_temperature_takes_the_likeliest(temperature: float) -> None:
+    sampling = Sampling(temperature=temperature)
+    drawn = {draw(100 * LOGITS, sampling, torch.Generator()) for _ in range(5)}
+    assert drawn == {0}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_logits_that_are_not_finite_are_refused(temperature: float) -> None:
+    model = small_model()
+    with torch.no_grad():
+        model.embedding.weight[3] = torch.nan
+    with pytest.raises(BadInput, match="finite numbers from the model, found NaN or infinity"):
+        list(generate(model, [5], 3, Sampling(temperature), stop=-1))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from small import small_loader, small_model
 
-from lossleuth.train.nonfinite import first_bad_tensor
+from lossleuth.train.nonfinite import bad_parameter, first_bad_tensor
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,21 @@ def test_looking_leaves_no_hook_behind() -> None:
     model = small_model()
     first_bad_tensor(model, [small_loader()(0)])
     assert all(not module._forward_hooks for module in model.modules())
+
+
+def test_finite_gradients_whose_norm_overflows_are_told_by_the_largest() -> None:
+    model = small_model()
+    for name, size in (("blocks.0.up.bias", 1e20), ("blocks.1.down.bias", 3e30)):
+        parameter = model.get_parameter(name)
+        parameter.grad = torch.full_like(parameter, size)
+    assert first_bad_tensor(model, [small_loader()(0)]) == (
+        "norm of the gradient (largest entry 3e+30, in blocks.1.down.bias)"
+    )
+
+
+def test_a_sound_model_has_no_bad_parameter() -> None:
+    model = small_model()
+    assert bad_parameter(model) is None
+    with torch.no_grad():
+        model.get_parameter("final_norm.bias")[0] = torch.inf
+    assert bad_parameter(model) == "parameter final_norm.bias"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,16 +110,144 @@ def test_observing_by_record_does_not_change_the_run(
     assert all(torch.equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 @pytest.mark.parametrize(
-    ("change", "reason"), [({"width": 32}, "model shape"), ({"data": ()}, "data fingerprint")]
+    ("change", "reason"),
+    [
+        ({"width": 32}, "the checkpoint's width = 16, found 32"),
+        ({"seed": 5}, "the checkpoint's seed = 0, found 5"),
+        ({"data": (), "steps": 9}, "the data that the run was made with"),
+    ],
 )
-def test_resuming_with_another_model_or_other_data_is_refused(
+def test_a_refused_resume_leaves_every_file_as_it_was(
     settings: TrainSettings, tmp_path: Path, change: dict[str, Any], reason: str
 ) -> None:
-    session(settings, tmp_path / "a")[0].run()
+    session(settings, tmp_path / "a", record=True)[0].run()
+    before = contents(tmp_path / "a")
     checkpoint = load_checkpoint(tmp_path / "a")
-    with pytest.raises(BadInput, match=f"the {reason} of the checkpoint"):
-        session(replace(settings, **change), tmp_path / "a", resumed=checkpoint)
+    with pytest.raises(BadInput, match=reason):
+        session(replace(settings, **change), tmp_path / "a", resumed=checkpoint, record=True)
+    assert contents(tmp_path / "a") == before
+
+
+def test_a_foreign_record_is_refused_before_anything_is_written(
+    settings: TrainSettings, tmp_path: Path
+) -> None:
+    session(settings, tmp_path / "a")[0].run()
+    (tmp_path / "a" / "record.jsonl").write_text("epoch,loss\n1,2\n")
+    before = contents(tmp_path / "a")
+    checkpoint = load_checkpoint(tmp_path / "a")
+    with pytest.raises(BadInput, match="line 1 of"):
+        more = replace(settings, steps=9)
+        session(more, tmp_path / "a", resumed=checkpoint, record=True)
+    assert contents(tmp_path / "a") == before
+
+
+def test_text_that_is_too_short_leaves_no_directory_behind(
+    settings: TrainSettings, tmp_path: Path
+) -> None:
+    (tmp_path / "text.txt").write_text("short")
+    with pytest.raises(BadInput, match="one window, found the longest has"):
+        session(settings, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_record_counts_steps_as_the_screen_does(
+    settings: TrainSettings, tmp_path: Path
+) -> None:
+    run, output = session(settings, tmp_path / "run", record=True)
+    run.run()
+    lines = [
+        json.loads(line) for line in (tmp_path / "run" / "record.jsonl").read_text().splitlines()
+    ]
+    steps = [line["step"] for line in lines if line["kind"] == "step"]
+    evaluations = [line["step"] for line in lines if line["kind"] == "evaluation"]
+    assert steps == list(range(1, settings.steps + 1))
+    assert evaluations == [5, 8]
+    assert "validation at step 5" in output.getvalue()
+
+
+def test_a_file_name_is_not_read_as_markup(settings: TrainSettings, tmp_path: Path) -> None:
+    name = str(tmp_path / "[red]a[.txt")
+    Path(name).write_text(TEXT * 20)
+    _, output = session(replace(settings, data=(name,)), tmp_path / "run")
+    shown = "".join(output.getvalue().split())
+    assert shown.count("[red]a[.txt") == 2
+
+
+def test_a_warm_up_as_long_as_the_run_is_noted(settings: TrainSettings, tmp_path: Path) -> None:
+    _, output = session(replace(settings, warmup=8), tmp_path / "a")
+    assert "a warm-up of 8 steps in a run of 8: the rate only rises" in output.getvalue()
+    _, output = session(replace(settings, warmup=7), tmp_path / "b")
+    assert "the rate only rises" not in output.getvalue()
+
+
+def spoil_from(run: Session, first: int) -> None:
+    """Make every step from the `first` on non-finite."""
+    made = iter(range(10**9))
+
+    def spoil(module: Any, _inputs: Any, output: torch.Tensor) -> torch.Tensor:
+        return output * math.nan if module.training and next(made) >= first else output
+
+    run.model.embedding.register_forward_hook(spoil)
+
+
+def test_a_state_after_a_bad_step_does_not_replace_a_good_checkpoint(
+    settings: TrainSettings, tmp_path: Path
+) -> None:
+    run, output = session(settings, tmp_path / "run")
+    spoil_from(run, first=4)
+    with pytest.raises(BadInput, match="finite numbers at step 8 to save, found that the output"):
+        run.run()
+    assert "no checkpoint at step 6: expected finite numbers at step 6" in output.getvalue()
+    assert load_checkpoint(tmp_path / "run").header.step == 3
+
+
+def test_weights_that_are_not_finite_are_not_saved(settings: TrainSettings, tmp_path: Path) -> None:
+    run, _ = session(replace(settings, steps=1, lr=1e300, warmup=0), tmp_path / "run")
+    with pytest.raises(BadInput, match=r"the parameter .* is not finite: nothing is saved"):
+        run.run()
+    assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
+
+
+def test_bad_steps_are_counted_through_a_resume(settings: TrainSettings, tmp_path: Path) -> None:
+    run, _ = session(settings, tmp_path / "run")
+    real = run.model.embedding.register_forward_hook(lambda m, i, out: out * math.nan)
+    run.model.register_forward_hook(lambda m, i, out: real.remove())
+    run.run()
+    checkpoint = load_checkpoint(tmp_path / "run")
+    assert checkpoint.header.bad_steps == 1
+    more = replace(settings, steps=12, bad_steps_allowed=1)
+    again, _ = session(more, tmp_path / "run", resumed=checkpoint)
+    spoil_from(again, first=0)
+    with pytest.raises(BadInput, match="at most 1 non-finite steps, found 2, the last at step 9"):
+        again.run()
+
+
+def test_ctrl_c_while_the_last_checkpoint_is_written_does_not_lose_it(
+    settings: TrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = session(settings, tmp_path / "run")
+    real = sessions.checkpoints.save_checkpoint
+
+    def interrupted(path: Path, header: Any, *rest: Any) -> None:
+        if header.step == settings.steps:
+            signal.raise_signal(signal.SIGINT)
+        real(path, header, *rest)
+
+    monkeypatch.setattr(sessions.checkpoints, "save_checkpoint", interrupted)
+    run.run()
+    assert load_checkpoint(tmp_path / "run").header.step == settings.steps
+
+
+def test_another_device_is_allowed_with_a_note(settings: TrainSettings, tmp_path: Path) -> None:
+    session(settings, tmp_path / "run")[0].run()
+    more = replace(settings, steps=9, device="cpu")
+    _, output = session(more, tmp_path / "run", resumed=load_checkpoint(tmp_path / "run"))
+    assert "note: device auto before, cpu now: not bit for bit" in output.getvalue()
 
 
 def test_a_misaligned_batch_stops_the_run_before_it_starts(

@@ -109,6 +109,8 @@ def test_words_seen_once_train_the_unknown_token() -> None:
         ("word", 999, "3 to"),
         ("bpe", 256, "257 or more"),
         ("bpe", 5000, "257 to 25"),
+        ("bpe", 10**18, "257 to 25"),
+        ("bpe", 10**23, "257 to 25"),
     ],
 )
 def test_a_size_that_the_data_cannot_give_is_refused_with_the_span(
@@ -136,3 +138,32 @@ def test_ids_are_unsigned_and_in_range() -> None:
     ids = tokenizer.encode("abcz")
     assert ids.dtype == np.uint32
     assert ids.max() < tokenizer.size
+
+
+@pytest.mark.parametrize(
+    ("saved", "found"),
+    [
+        ({}, "the kind None"),
+        ({"kind": "runes", "pieces": ["a"]}, "the kind 'runes'"),
+        ({"kind": "char"}, "the kind 'char' with pieces None"),
+        ({"kind": "char", "pieces": "ab"}, "the kind 'char' with pieces 'ab'"),
+        ({"kind": "char", "pieces": ["a", "bc"]}, "2 characters in the char piece 'bc'"),
+        ({"kind": "char", "pieces": ["a", "a"]}, "twice"),
+        ({"kind": "char", "pieces": ["\ud800"]}, "the char piece"),
+        ({"kind": "word", "pieces": [1, 2]}, "the word piece 1"),
+        ({"kind": "word", "pieces": [""]}, "the word piece ''"),
+        ({"kind": "bpe"}, "a BPE definition that is none"),
+        ({"kind": "bpe", "definition": 3}, "the BPE definition 3"),
+        ({"kind": "bpe", "definition": "{}"}, "a BPE definition that is none"),
+    ],
+)
+def test_a_damaged_definition_is_refused(saved: dict[str, Any], found: str) -> None:
+    with pytest.raises(BadInput, match=found):
+        load_tokenizer(saved)
+
+
+def test_a_bpe_without_the_mark_as_token_0_is_refused() -> None:
+    saved = build_tokenizer("bpe", ["a"], 257).to_json()
+    saved["definition"] = saved["definition"].replace("<|endoftext|>", "<|another|>")
+    with pytest.raises(BadInput, match="a BPE vocabulary without"):
+        load_tokenizer(saved)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,16 +15,18 @@ from rich.console import Console
 from rich.table import Table
 
 from lossleuth.record import strict_json
-from lossleuth.settings import Resolved, resolve
-from lossleuth.train import checkpoint as checkpoints
+from lossleuth.settings import LARGEST_WHOLE, Resolved, is_plain_text, resolve
 from lossleuth.train.allocator import keep_freed_memory
 from lossleuth.train.checkpoint import Checkpoint, load_checkpoint
 from lossleuth.train.corpus import read_corpus
 from lossleuth.train.data import document_spans, make_windows, write_tokens
-from lossleuth.train.evaluate import Evaluation, bytes_of_targets, evaluate
+from lossleuth.train.evaluate import Evaluation, bytes_of_targets, evaluate, targets_of
 from lossleuth.train.generate import Sampling, generate
-from lossleuth.train.precision import choose_device
+from lossleuth.train.output import Output
+from lossleuth.train.precision import device_at_hand
 from lossleuth.train.prepare import prepare
+from lossleuth.train.resume import check_place, saved_settings
+from lossleuth.train.run_directory import check_free
 from lossleuth.train.session import Session
 from lossleuth.train.settings import TrainSettings
 from lossleuth.train.tokenizer import Tokenizer
@@ -45,25 +47,28 @@ def run_training(
     keep_freed_memory()
     resumed = load_checkpoint(resume) if resume else None
     saved = resumed.header.settings if resumed else None
-    resolved = resolve(TrainSettings, options=options, file=config, saved=saved)
+    resolved = with_absolute_data(resolve(TrainSettings, options=options, file=config, saved=saved))
     _check_compiler(resolved.values)
-    directory = resumed.path.parent if resumed else out or _dated_directory()
-    if resumed and resumed.header.step >= resolved.values.steps:
-        raise BadInput(
-            f"more than the {resumed.header.step} steps already made",
-            f"steps = {resolved.values.steps}",
-            "raise --steps",
-        )
-    if not resumed and not overwrite and (directory / checkpoints.FILE_NAME).exists():
-        raise BadInput(
-            "a directory without a run",
-            f"a checkpoint in {directory}",
-            "use --resume to continue it, --overwrite to replace it, or another --out",
-        )
-    session = Session(resolved, directory, Console(), resumed=resumed, record=record)
-    result = session.run()
-    print(f"final validation: {result.sentence()}")
-    print(f"next: lossleuth generate {directory} --prompt 'The '")
+    if resumed:
+        check_place(resumed, out, overwrite=overwrite)
+        directory = resumed.path.parent
+    else:
+        directory = out or _dated_directory()
+        if not overwrite:
+            check_free(directory)
+    output = Output()
+    result = Session(resolved, directory, output, resumed=resumed, record=record).run()
+    for line in (
+        f"final validation: {result.sentence()}",
+        f"next: lossleuth generate {directory} --prompt 'The '",
+    ):
+        output.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def with_absolute_data(resolved: Resolved[TrainSettings]) -> Resolved[TrainSettings]:
+    """Data files by their absolute names: a run may be resumed from another directory."""
+    data = tuple(str(Path(name).absolute()) for name in resolved.values.data)
+    return replace(resolved, values=replace(resolved.values, data=data))
 
 
 def run_evaluation(run: Path, files: Sequence[str], *, as_json: bool) -> None:
@@ -79,41 +84,41 @@ def run_evaluation(run: Path, files: Sequence[str], *, as_json: bool) -> None:
 
 def _evaluate_held_back(checkpoint: Checkpoint) -> Evaluation:
     """On the documents that the run itself held back."""
-    settings = _settings(checkpoint).values
-    tokenizer = checkpoint.tokenizer()
-    with TemporaryDirectory() as folder:
-        corpus = read_corpus(settings.data)
-        prepared = prepare(corpus, tokenizer, settings, Path(folder) / "tokens.bin")
-        if prepared.fingerprint != checkpoint.header.data:
-            raise BadInput(
-                f"the data that the run was made with ({checkpoint.header.data})",
-                f"{corpus.source} has changed ({prepared.fingerprint})",
-                "name the files to evaluate on with --data",
-            )
-        return evaluate(
-            checkpoint.model().to(choose_device(settings.device)),
-            prepared.tokens,
-            prepared.validation,
-            batch=settings.batch,
-            target_bytes=prepared.validation_bytes,
-            precision=settings.precision,
+    settings = saved_settings(checkpoint)
+    corpus = read_corpus(settings.data)
+    prepared = prepare(corpus, settings, checkpoint.tokenizer())
+    if prepared.fingerprint != checkpoint.header.data:
+        raise BadInput(
+            f"the data that the run was made with ({checkpoint.header.data})",
+            f"{corpus.source} has changed ({prepared.fingerprint})",
+            "name the files to evaluate on with --data",
         )
+    return evaluate(
+        checkpoint.model().to(device_at_hand(settings.device)),
+        prepared.tokens,
+        prepared.validation,
+        batch=settings.batch,
+        target_bytes=prepared.validation_bytes,
+        unknown_share=prepared.validation_unknown,
+        precision=settings.precision,
+    )
 
 
 def _evaluate_files(checkpoint: Checkpoint, files: Sequence[str]) -> Evaluation:
     """On every token of other files."""
-    settings = _settings(checkpoint).values
+    settings = saved_settings(checkpoint)
     tokenizer = checkpoint.tokenizer()
     with TemporaryDirectory() as folder:
         documents = read_corpus(files).documents
         tokens = write_tokens(Path(folder) / "tokens.bin", documents, tokenizer)
         spans = document_spans(tokens, tokenizer.end_of_text)
         return evaluate(
-            checkpoint.model().to(choose_device(settings.device)),
+            checkpoint.model().to(device_at_hand(settings.device)),
             tokens,
             make_windows(spans, settings.context, settings.context),
             batch=settings.batch,
             target_bytes=bytes_of_targets(tokens, spans, tokenizer),
+            unknown_share=tokenizer.unknown_share(targets_of(tokens, spans)),
             precision=settings.precision,
         )
 
@@ -135,12 +140,14 @@ def run_generation(
         ("--temperature", temperature, 0 <= temperature < float("inf"), "0 or more"),
         ("--top-k", top_k, top_k >= 0, "0 or more"),
         ("--top-p", top_p, 0 < top_p <= 1, "more than 0 and at most 1"),
+        ("--seed", seed, 0 <= seed <= LARGEST_WHOLE, "0 or more and below 2**63"),
+        ("--prompt", ascii(prompt), is_plain_text(prompt), "text in UTF-8 without NUL"),
     ):
         if not fits:
             raise BadInput(f"{expected} for {name}", f"{value}", f"change {name}")
     checkpoint = load_checkpoint(run)
     tokenizer = checkpoint.tokenizer()
-    model = checkpoint.model().to(choose_device(_settings(checkpoint).values.device))
+    model = checkpoint.model().to(device_at_hand(saved_settings(checkpoint).device))
     ids = tokenizer.encode(prompt)
     if tokenizer.unknown_share(ids):
         print("note: the prompt has text that the model has never seen", file=sys.stderr)
@@ -201,10 +208,6 @@ def run_vocabulary_analysis(files: Sequence[str]) -> None:
     print("each token occurs, and which token follows which.")
     for refusal in refusals:
         print(f"not tried: {refusal}")
-
-
-def _settings(checkpoint: Checkpoint) -> Resolved[TrainSettings]:
-    return resolve(TrainSettings, options={}, saved=checkpoint.header.settings)
 
 
 def _check_compiler(settings: TrainSettings) -> None:

@@ -67,9 +67,14 @@ class Batch:
     windows: NDArray[np.int64]
 
 
+def token_type(tokenizer: Tokenizer) -> np.dtype[np.uint16] | np.dtype[np.uint32]:
+    """The smallest type that holds every token id."""
+    return np.dtype("<u2") if tokenizer.size <= 1 << 16 else np.dtype("<u4")
+
+
 def write_tokens(path: Path, documents: Sequence[str], tokenizer: Tokenizer) -> Tokens:
     """Encode documents into a file and return it memory-mapped."""
-    dtype = np.dtype("<u2" if tokenizer.size <= 1 << 16 else "<u4")
+    dtype = token_type(tokenizer)
     mark = np.array([tokenizer.end_of_text], dtype=dtype)
     with replace_file(path) as stream:
         stream.write(mark.tobytes())
@@ -77,6 +82,13 @@ def write_tokens(path: Path, documents: Sequence[str], tokenizer: Tokenizer) -> 
             stream.write(tokenizer.encode(document).astype(dtype).tobytes())
             stream.write(mark.tobytes())
     return np.memmap(path, dtype=dtype, mode="r")
+
+
+def save_tokens(path: Path, tokens: Tokens) -> Tokens:
+    """Write tokens into a file and return it memory-mapped."""
+    with replace_file(path) as stream:
+        stream.write(np.ascontiguousarray(tokens).data)
+    return np.memmap(path, dtype=tokens.dtype, mode="r")
 
 
 def fingerprint(tokens: Tokens) -> str:
@@ -96,30 +108,6 @@ def document_spans(tokens: Tokens, end_of_text: int) -> list[Span]:
     """
     marks = np.flatnonzero(tokens == end_of_text).tolist()
     return [Span(a, b) for a, b in pairwise(marks)]
-
-
-def split_spans(spans: Sequence[Span], share: float, seed: int) -> tuple[list[Span], list[Span]]:
-    """Whole documents for training and validation; a lone document gives its end.
-
-    >>> split_spans([Span(0, 100)], share=0.1, seed=0)
-    ([Span(start=0, stop=90)], [Span(start=90, stop=100)])
-    """
-    if len(spans) == 1:
-        (only,) = spans
-        cut = only.stop - max(1, round(only.targets * share))
-        return [Span(only.start, cut)], [Span(cut, only.stop)]
-    wanted = share * sum(span.targets for span in spans)
-    held: set[int] = set()
-    taken = 0
-    for index in np.random.default_rng(seed).permutation(len(spans)).tolist():
-        # A document is taken when that brings the share nearer to what was asked.
-        if abs(taken + spans[index].targets - wanted) < abs(taken - wanted):
-            held.add(index)
-            taken += spans[index].targets
-    if not held:
-        held.add(min(range(len(spans)), key=lambda i: spans[i].targets))
-    train = [span for i, span in enumerate(spans) if i not in held]
-    return train, [spans[i] for i in sorted(held)]
 
 
 def make_windows(spans: Sequence[Span], context: int, stride: int) -> Windows:
@@ -207,9 +195,8 @@ def misaligned(batch: Batch, tokens: Tokens, windows: Windows) -> int:
     return wrong
 
 
-def check_long_enough(spans: Sequence[Span], context: int) -> None:
-    """Refuse text in which not one document fills a window."""
-    longest = max((span.targets for span in spans), default=0)
+def check_long_enough(longest: int, context: int) -> None:
+    """Refuse text whose longest document does not fill a window."""
     if longest < context:
         raise BadInput(
             f"a document of at least {context} tokens, one window",

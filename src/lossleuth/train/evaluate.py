@@ -24,19 +24,21 @@ class Evaluation:
     standard_error: float
     tokens: int
     bytes: int | None
+    unknown_share: float = 0.0
+    """Share of the targets that the vocabulary lacks."""
 
     @property
     def perplexity(self) -> float:
-        """exp(loss); infinite where that is beyond a float, never capped.
+        """exp(loss); infinite where that is beyond a float, never capped; NaN stays NaN.
 
         >>> round(Evaluation(loss=1.5, standard_error=0.1, tokens=10, bytes=20).perplexity, 3)
         4.482
         """
-        return math.exp(self.loss) if self.loss < 709 else math.inf
+        return math.inf if self.loss >= 709 else math.exp(self.loss)
 
     @property
     def bits_per_byte(self) -> float | None:
-        """Comparable between tokenizers; None where unknown tokens hide some bytes.
+        """Comparable between tokenizers; None where unknown tokens hide bytes or there are none.
 
         >>> evaluation = Evaluation(loss=1.5, standard_error=0.1, tokens=10, bytes=20)
         >>> round(evaluation.bits_per_byte, 3)
@@ -45,13 +47,26 @@ class Evaluation:
         return None if not self.bytes else self.loss * self.tokens / math.log(2) / self.bytes
 
     def sentence(self) -> str:
-        """All of it in one line."""
-        bits = self.bits_per_byte
-        shown = "undefined (unknown tokens)" if bits is None else f"{bits:.4f}"
+        """All of it in one line.
+
+        >>> print(Evaluation(math.nan, math.nan, tokens=10, bytes=20).sentence())
+        loss nan: what the model computes is not finite (10 tokens)
+        """
+        if not math.isfinite(self.loss):
+            return (
+                f"loss {self.loss}: what the model computes is not finite ({self.tokens:,} tokens)"
+            )
         return (
             f"loss {self.loss:.4f} ± {self.standard_error:.4f} nats/token, "
-            f"perplexity {self.perplexity:.2f}, bits per byte {shown} ({self.tokens:,} tokens)"
+            f"perplexity {self.perplexity:.2f}, bits per byte {self._shown_bits()} "
+            f"({self.tokens:,} tokens, {self.unknown_share:.2%} unknown)"
         )
+
+    def _shown_bits(self) -> str:
+        if self.bytes is None:
+            return "undefined (unknown tokens)"
+        bits = self.bits_per_byte
+        return "undefined (the targets stand for 0 bytes)" if bits is None else f"{bits:.4f}"
 
 
 def evaluate(
@@ -61,6 +76,7 @@ def evaluate(
     *,
     batch: int,
     target_bytes: int | None,
+    unknown_share: float = 0.0,
     precision: str = "float32",
 ) -> Evaluation:
     """Weigh every window by its tokens; the error is over windows, which are nearly independent."""
@@ -80,12 +96,18 @@ def evaluate(
     residuals = np.array(sums) - loss * windows.lengths
     k = len(residuals)
     spread = float(np.sqrt((residuals**2).sum() * k / (k - 1))) if k > 1 else math.nan
-    return Evaluation(loss, spread / windows.targets, windows.targets, target_bytes)
+    error = spread / windows.targets
+    return Evaluation(loss, error, windows.targets, target_bytes, unknown_share)
+
+
+def targets_of(tokens: Tokens, spans: Sequence[Span]) -> Tokens:
+    """The tokens that are predicted in some spans."""
+    return np.concatenate([tokens[s.start + 1 : s.stop + 1] for s in spans])
 
 
 def bytes_of_targets(tokens: Tokens, spans: Sequence[Span], tokenizer: Tokenizer) -> int | None:
     """UTF-8 bytes that the targets stand for, or None where some are unknown."""
-    targets = np.concatenate([tokens[s.start + 1 : s.stop + 1] for s in spans])
-    if tokenizer.unknown is not None and (targets == tokenizer.unknown).any():
+    targets = targets_of(tokens, spans)
+    if tokenizer.unknown_share(targets):
         return None
     return int(tokenizer.bytes_per_token[targets].sum())

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.train.model import KeyValueCache, LanguageModel
+from lossleuth.types import BadInput
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,12 @@ def generate(
         with torch.no_grad():
             device = model.embedding.weight.device
             logits_V = model(torch.tensor([unseen], device=device), cache)[0, -1].cpu()
+        if not logits_V.isfinite().all():
+            raise BadInput(
+                "finite numbers from the model",
+                f"NaN or infinity among the logits after {len(history)} tokens",
+                "its training has diverged: use an earlier checkpoint, or train with a lower --lr",
+            )
         if never is not None:
             logits_V[never] = -torch.inf
         token = draw(logits_V, sampling, generator)
@@ -77,7 +84,9 @@ def draw(logits_V: Tensor, sampling: Sampling, generator: torch.Generator) -> in
     """
     if sampling.temperature == 0:
         return int(logits_V.argmax())
-    probabilities = torch.softmax(logits_V.double() / sampling.temperature, dim=0)
+    # The largest is made 0 first: divided by a tiny temperature it would be infinite.
+    below_V = logits_V.double() - logits_V.max()
+    probabilities = torch.softmax(below_V / sampling.temperature, dim=0)
     ranked, order = probabilities.sort(descending=True, stable=True)
     if sampling.top_k:
         ranked[sampling.top_k :] = 0

@@ -17,10 +17,20 @@ def first_bad_tensor(model: nn.Module, batches: list[Batch]) -> str:
     Parameters, then every module's output in the forward pass, then the loss, then gradients in
     the order of the backward pass. Reads what is there and repeats only the forward pass.
     """
+    return (
+        bad_parameter(model)
+        or _in_forward(model, batches)
+        or _in_gradients(model)
+        or "a value, no longer there,"
+    )
+
+
+def bad_parameter(model: nn.Module) -> str | None:
+    """Name the first parameter that is not finite."""
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             return f"parameter {name}"
-    return _in_forward(model, batches) or _in_gradients(model) or "a gradient, no longer there"
+    return None
 
 
 def _in_forward(model: nn.Module, batches: list[Batch]) -> str | None:
@@ -51,7 +61,13 @@ def _in_forward(model: nn.Module, batches: list[Batch]) -> str | None:
 
 
 def _in_gradients(model: nn.Module) -> str | None:
-    for name, parameter in reversed(list(model.named_parameters())):
-        if parameter.grad is not None and not parameter.grad.isfinite().all():
+    """The first non-finite gradient, or their norm where only that overflows."""
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    for name in reversed(gradients):
+        if not gradients[name].isfinite().all():
             return f"gradient of {name}"
-    return None
+    if torch.nn.utils.get_total_norm(gradients.values()).isfinite():
+        return None
+    sizes = {name: gradient.abs().max().item() for name, gradient in gradients.items()}
+    largest = max(sizes, key=sizes.__getitem__)
+    return f"norm of the gradient (largest entry {sizes[largest]:.3g}, in {largest})"

@@ -2,80 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from lossleuth.train.corpus import Corpus
 from lossleuth.train.data import (
-    Span,
     Tokens,
     Windows,
     check_long_enough,
-    document_spans,
     fingerprint,
     make_windows,
-    split_spans,
-    write_tokens,
 )
-from lossleuth.train.evaluate import bytes_of_targets
+from lossleuth.train.evaluate import bytes_of_targets, targets_of
 from lossleuth.train.floors import Floors, loss_floors
 from lossleuth.train.settings import TrainSettings
-from lossleuth.train.tokenizer import Tokenizer
+from lossleuth.train.split import EncodedSplit, Split, encode_split, hold_back
+from lossleuth.train.tokenizer import Tokenizer, build_tokenizer
 
 
 @dataclass(frozen=True)
 class Prepared:
     """Tokens, how they are cut, and what is known of them."""
 
+    tokenizer: Tokenizer
     tokens: Tokens
     fingerprint: str
     training: Windows
     validation: Windows
     validation_bytes: int | None
+    validation_unknown: float
     floors: Floors
     sentences: tuple[str, ...]
 
 
-def prepare(corpus: Corpus, tokenizer: Tokenizer, settings: TrainSettings, path: Path) -> Prepared:
-    """Encode the corpus into the token file `path` and cut it into windows."""
-    tokens = write_tokens(path, corpus.documents, tokenizer)
-    spans = document_spans(tokens, tokenizer.end_of_text)
-    check_long_enough(spans, settings.context)
-    train_spans, held_spans = split_spans(spans, settings.validation_share, settings.seed)
-    training = make_windows(train_spans, settings.context, settings.window_stride)
+def prepare(
+    corpus: Corpus, settings: TrainSettings, tokenizer: Tokenizer | None = None
+) -> Prepared:
+    """Split the corpus, encode it and cut it into windows; writes nothing.
+
+    Without a tokenizer, one is fitted on the text that is trained on.
+    """
+    split = hold_back(corpus.documents, settings.validation_share, settings.seed)
+    tokenizer = tokenizer or build_tokenizer(
+        settings.tokenizer, split.training, settings.vocab_size
+    )
+    encoded = encode_split(split, tokenizer)
+    check_long_enough(encoded.longest_document, settings.context)
+    training = make_windows(encoded.training, settings.context, settings.window_stride)
     return Prepared(
-        tokens=tokens,
-        fingerprint=fingerprint(tokens),
+        tokenizer=tokenizer,
+        tokens=encoded.tokens,
+        fingerprint=fingerprint(encoded.tokens),
         training=training,
-        validation=make_windows(held_spans, settings.context, settings.context),
-        validation_bytes=bytes_of_targets(tokens, held_spans, tokenizer),
-        floors=loss_floors(tokens, train_spans, tokenizer.size),
-        sentences=_describe(corpus, tokenizer, tokens, train_spans, held_spans, training),
+        validation=make_windows(encoded.held, settings.context, settings.context),
+        validation_bytes=bytes_of_targets(encoded.tokens, encoded.held, tokenizer),
+        validation_unknown=tokenizer.unknown_share(targets_of(encoded.tokens, encoded.held)),
+        floors=loss_floors(encoded.tokens, encoded.training, tokenizer.size),
+        sentences=_describe(corpus, tokenizer, split, encoded, training),
     )
 
 
 def _describe(
-    corpus: Corpus,
-    tokenizer: Tokenizer,
-    tokens: Tokens,
-    train_spans: Sequence[Span],
-    held_spans: Sequence[Span],
-    training: Windows,
+    corpus: Corpus, tokenizer: Tokenizer, split: Split, encoded: EncodedSplit, training: Windows
 ) -> tuple[str, ...]:
-    distinct = sum(span.targets for span in train_spans)
+    distinct = sum(span.targets for span in encoded.training)
     positions = len(training) * training.context
-    unknown = float((tokens == tokenizer.unknown).mean()) if tokenizer.unknown is not None else 0.0
-    held = sum(span.targets for span in held_spans)
-    cut = "the end of the one document" if len(corpus.documents) == 1 else f"{len(held_spans)}"
+    held = sum(span.targets for span in encoded.held)
+    where = "the end of the one document" if split.lone else f"{len(encoded.held)} documents"
+    unknown_trained, unknown_held = (
+        tokenizer.unknown_share(targets_of(encoded.tokens, spans))
+        for spans in (encoded.training, encoded.held)
+    )
     return (
         f"data: {corpus.source}: {len(corpus.documents)} documents, "
         f"{corpus.characters:,} characters",
-        f"tokens: {len(tokens):,} ({tokenizer.kind}, vocabulary {tokenizer.size}), "
-        f"unknown {unknown:.2%}",
+        f"tokens: {len(encoded.tokens):,} ({tokenizer.kind}, vocabulary {tokenizer.size}, "
+        f"from the training text), unknown: {unknown_trained:.2%} of training, "
+        f"{unknown_held:.2%} of validation",
         f"windows: {len(training):,} distinct of {training.context} tokens, "
         f"each target in {training.targets / distinct:.2f} of them, "
         f"{1 - training.targets / positions:.1%} of positions past a document's end",
-        f"held back for validation: {held:,} tokens in {cut}"
-        + (" documents" if len(corpus.documents) > 1 else ""),
+        f"held back for validation: {held:,} tokens in {where}",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import cast
@@ -13,29 +13,34 @@ from typing import cast
 import torch
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from lossleuth.files import make_directory, replace_file
-from lossleuth.record import strict_json
 from lossleuth.settings import Resolved
 from lossleuth.train import checkpoint as checkpoints
-from lossleuth.train import step_log
-from lossleuth.train.checkpoint import Checkpoint, Header
+from lossleuth.train import resume, run_directory, step_log
+from lossleuth.train.checkpoint import Checkpoint
+from lossleuth.train.checkpoint_check import Header
 from lossleuth.train.corpus import read_corpus
 from lossleuth.train.data import BatchOrder, make_batch, misaligned
 from lossleuth.train.evaluate import Evaluation, evaluate
 from lossleuth.train.loop import Step, make_optimizer, train
+from lossleuth.train.memory import check_memory
 from lossleuth.train.model import LanguageModel, ModelShape
+from lossleuth.train.nonfinite import bad_parameter
 from lossleuth.train.precision import choose_device
 from lossleuth.train.prepare import Prepared, prepare
 from lossleuth.train.progress import Display, display
 from lossleuth.train.settings import TrainSettings
 from lossleuth.train.step_log import StepLog
-from lossleuth.train.tokenizer import Tokenizer, build_tokenizer
+from lossleuth.train.tokenizer import Tokenizer
 from lossleuth.types import BadInput
 
 
 class Session:
-    """One run: its directory, its data, its model."""
+    """One run: its directory, its data, its model.
+
+    Making one checks everything first, and only then writes into the directory.
+    """
 
     def __init__(
         self,
@@ -49,30 +54,39 @@ class Session:
         self.settings = resolved.values
         self.directory = directory
         self.console = console
+        self.resumed = resumed
         self.first_step = resumed.header.step if resumed else 0
         self.step = self.first_step
+        self.bad_steps = resumed.header.bad_steps if resumed else 0
+        self._last_bad: str | None = None
+        self._log_path = directory / step_log.FILE_NAME if record else None
+        if resumed:
+            resume.check_settings(resumed, resolved)
+            resume.check_weights(resumed)
+            if self._log_path:
+                step_log.lines_up_to(self._log_path, self.first_step)
         self._say_settings(resolved)
 
         corpus = read_corpus(self.settings.data)
-        self.tokenizer: Tokenizer = (
-            resumed.tokenizer()
-            if resumed
-            else build_tokenizer(
-                self.settings.tokenizer, corpus.documents, self.settings.vocab_size
-            )
-        )
-        make_directory(directory)
         self.prepared: Prepared = prepare(
-            corpus, self.tokenizer, self.settings, directory / "tokens.bin"
+            corpus, self.settings, resumed.tokenizer() if resumed else None
         )
-        self._save_settings(resolved)
+        self.tokenizer = self.prepared.tokenizer
+        if resumed:
+            resume.check_data(resumed, self.prepared.fingerprint, corpus.source)
         self.shape = model_shape(self.settings, self.tokenizer)
-        self.model, self.optimizer = self._start(resumed)
+        device = choose_device(self.settings.device)
+        check_memory(self.shape, self.settings, device)
+        self.model, self.optimizer = self._start(device)
         self.order = BatchOrder(
             len(self.prepared.training), self.settings.batch, self.settings.seed
         )
         self._check_alignment()
-        self._log_path = directory / step_log.FILE_NAME if record else None
+
+        tokens = run_directory.begin(
+            directory, self.prepared.tokens, resolved, resumed=resumed is not None
+        )
+        self.prepared = replace(self.prepared, tokens=tokens)
         for sentence in self._describe():
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
@@ -84,7 +98,7 @@ class Session:
             self._step_log(shown) as log,
             _interruptible(shown) as interrupted,
         ):
-            clipped = bad = 0
+            clipped = skipped = 0
             result = None
             stepped = self.model
             if settings.compile:
@@ -100,57 +114,44 @@ class Session:
             ):
                 self.step = step.step + 1
                 clipped += step.clipped
-                bad += not step.applied
+                self._last_bad = step.first_bad
                 shown.step(step)
                 if log:
                     log.step(step)
                 if not step.applied:
-                    self._say_bad_step(shown, step, bad)
+                    skipped += 1
+                    self._count_bad_step(shown, step)
                 last = self.step == settings.steps
                 if self.step % settings.evaluate_every == 0 or last:
                     result = self._evaluate(shown, log)
                 if self.step % settings.checkpoint_every == 0 and not last:
                     self._checkpoint_or_warn(shown)
                 if interrupted() and not last:
-                    self._stop_early(shown)
+                    self._stop_early()
             made = settings.steps - self.first_step
-            shown.say(f"clipped {clipped} of {made} steps; skipped {bad} non-finite steps")
-        self._checkpoint()
+            shown.say(f"clipped {clipped} of {made} steps; skipped {skipped} non-finite steps")
+            # Still inside: a first Ctrl-C must not end the process while it saves.
+            self._checkpoint()
         assert result is not None
         return result
 
     def _say_settings(self, resolved: Resolved[TrainSettings]) -> None:
         table = Table("setting", "value", "source", box=None, pad_edge=False)
         for name, value, source in resolved.rows():
-            table.add_row(name, str(value), source)
+            # Text, since a file's name may look like rich's markup.
+            table.add_row(name, Text(str(value)), Text(source))
         self.console.print(table)
 
-    def _save_settings(self, resolved: Resolved[TrainSettings]) -> None:
-        rows = {name: {"value": v, "source": s} for name, v, s in resolved.rows()}
-        with replace_file(self.directory / "settings.json") as stream:
-            stream.write(strict_json.dumps(rows, indent=1).encode())
-
-    def _start(self, resumed: Checkpoint | None) -> tuple[LanguageModel, torch.optim.AdamW]:
-        """A fresh model, or the one of the checkpoint if it fits."""
-        device = choose_device(self.settings.device)
-        if resumed is None:
+    def _start(self, device: torch.device) -> tuple[LanguageModel, torch.optim.AdamW]:
+        """A fresh model, or the one of the checkpoint."""
+        if self.resumed is None:
             torch.manual_seed(self.settings.seed)
             model = LanguageModel(self.shape).to(device)
             return model, make_optimizer(model, self.settings)
-        for what, saved, now in (
-            ("model shape", resumed.shape, self.shape),
-            ("data fingerprint", resumed.header.data, self.prepared.fingerprint),
-        ):
-            if saved != now:
-                raise BadInput(
-                    f"the {what} of the checkpoint, {saved}",
-                    f"{now}",
-                    "resume with the settings and data it was made with",
-                )
-        model = resumed.model().to(device)
+        model = self.resumed.model().to(device)
         optimizer = make_optimizer(model, self.settings)
-        resumed.restore_optimizer(model, optimizer)
-        resumed.restore_random_state()
+        self.resumed.restore_optimizer(model, optimizer)
+        self.resumed.restore_random_state()
         return model, optimizer
 
     def _check_alignment(self) -> None:
@@ -172,29 +173,37 @@ class Session:
             f"unigram {floors.unigram:.4f}, bigram {floors.bigram:.4f}"
         )
         yield f"model: {parameters:,} parameters; run directory: {self.directory}"
+        warmup, steps = self.settings.warmup, self.settings.steps
+        if warmup >= steps:
+            yield f"note: a warm-up of {warmup} steps in a run of {steps}: the rate only rises"
+        before = resume.saved_settings(self.resumed).device if self.resumed else None
+        if before not in (None, self.settings.device):
+            yield f"note: device {before} before, {self.settings.device} now: not bit for bit"
 
     @contextmanager
     def _step_log(self, shown: Display) -> Iterator[StepLog | None]:
         if self._log_path is None:
             yield None
             return
-        step_log.forget_from(self._log_path, self.first_step)
+        step_log.forget_after(self._log_path, self.first_step)
         log = StepLog(self._log_path, shown.say)
         try:
             yield log
         finally:
             log.close()
 
-    def _say_bad_step(self, shown: Display, step: Step, bad: int) -> None:
+    def _count_bad_step(self, shown: Display, step: Step) -> None:
+        """Say which step was not applied and why; end the run where there are too many."""
+        self.bad_steps += 1
         sentence = (
             f"step {step.step + 1} was not applied: {step.first_bad} is not finite; "
             f"windows {step.windows}"
         )
         shown.say(sentence)
-        if bad > self.settings.bad_steps_allowed:
+        if self.bad_steps > self.settings.bad_steps_allowed:
             raise BadInput(
                 f"at most {self.settings.bad_steps_allowed} non-finite steps",
-                f"{bad}, the last at step {step.step + 1}: {step.first_bad}",
+                f"{self.bad_steps}, the last at step {step.step + 1}: {step.first_bad}",
                 "lower --lr, or look at the windows named above",
             )
 
@@ -206,30 +215,38 @@ class Session:
             prepared.validation,
             batch=self.settings.batch,
             target_bytes=prepared.validation_bytes,
+            unknown_share=prepared.validation_unknown,
             precision=self.settings.precision,
         )
         shown.say(f"validation at step {self.step}: {result.sentence()}")
         if log:
-            log.write({"kind": "evaluation", "step": self.step - 1, **asdict(result)})
+            log.write({"kind": "evaluation", "step": self.step, **asdict(result)})
         return result
 
     def _checkpoint(self) -> None:
+        path = self.directory / checkpoints.FILE_NAME
+        self._check_worth_saving(path)
         header = Header(
             step=self.step,
             settings=asdict(self.settings),
             shape=asdict(self.shape),
             tokenizer=self.tokenizer.to_json(),
             data=self.prepared.fingerprint,
+            bad_steps=self.bad_steps,
         )
-        path = self.directory / checkpoints.FILE_NAME
-        try:
+        with run_directory.naming(path):
             checkpoints.save_checkpoint(path, header, self.model, self.optimizer)
-        except OSError as error:
+
+    def _check_worth_saving(self, path: Path) -> None:
+        """A state from which nothing finite follows must not replace a good one."""
+        bad = self._last_bad or bad_parameter(self.model)
+        if bad:
+            left = f"{path} is of an earlier step" if path.exists() else "nothing is saved"
             raise BadInput(
-                f"room for the checkpoint in {self.directory}",
-                error.strerror or str(error),
-                "make room or choose another directory with --out; an older checkpoint is whole",
-            ) from None
+                f"finite numbers at step {self.step} to save",
+                f"that the {bad} is not finite",
+                f"{left}; lower --lr",
+            )
 
     def _checkpoint_or_warn(self, shown: Display) -> None:
         """A checkpoint that cannot be written in mid-run is no reason to stop the run."""
@@ -238,7 +255,7 @@ class Session:
         except BadInput as refusal:
             shown.say(f"no checkpoint at step {self.step}: {refusal}; training goes on")
 
-    def _stop_early(self, shown: Display) -> None:
+    def _stop_early(self) -> None:
         self._checkpoint()
         raise BadInput(
             f"{self.settings.steps} steps",

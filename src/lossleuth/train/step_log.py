@@ -11,6 +11,7 @@ from typing import Any
 from lossleuth.files import replace_file
 from lossleuth.record import strict_json
 from lossleuth.train.loop import Step
+from lossleuth.types import BadInput
 
 FILE_NAME = "record.jsonl"
 
@@ -23,8 +24,9 @@ class StepLog:
         self._warn: Callable[[str], None] | None = warn
 
     def step(self, step: Step) -> None:
-        """Append a step."""
-        self.write({"kind": "step", **asdict(step), "clipped": step.clipped})
+        """Append a step, counted from 1 as on the screen and in the checkpoint."""
+        line = {"kind": "step", **asdict(step), "clipped": step.clipped}
+        self.write(line | {"step": step.step + 1})
 
     def write(self, line: dict[str, Any]) -> None:
         """Append one line whole, or none of it."""
@@ -45,13 +47,33 @@ class StepLog:
         self._stream.close()
 
 
-def forget_from(path: Path, step: int) -> None:
-    """Drop the steps that a resumed run will make again."""
+def lines_up_to(path: Path, made: int) -> list[bytes]:
+    """The lines of a record about the first `made` steps; refuse a file that is no record."""
     if not path.exists():
-        return
+        return []
     # What follows the last line break was torn by a crash.
-    whole = path.read_bytes().rpartition(b"\n")[0].splitlines(keepends=True)
-    with replace_file(path) as stream:
-        for line in whole:
-            if json.loads(line)["step"] < step:
-                stream.write(line.rstrip(b"\n") + b"\n")
+    whole = path.read_bytes().rpartition(b"\n")[0]
+    kept = []
+    for number, line in enumerate(whole.split(b"\n") if whole else [], 1):
+        try:
+            read = json.loads(line)
+        except (ValueError, RecursionError):
+            read = None
+        step = read.get("step") if isinstance(read, dict) else None
+        if type(step) is not int:
+            raise BadInput(
+                "a record that `lossleuth train` wrote",
+                f"line {number} of {path}, which is no step",
+                "move the file away, or resume without --record",
+            )
+        if step <= made:
+            kept.append(line + b"\n")
+    return kept
+
+
+def forget_after(path: Path, made: int) -> None:
+    """Drop the steps that a resumed run will make again."""
+    if path.exists():
+        kept = lines_up_to(path, made)
+        with replace_file(path) as stream:
+            stream.writelines(kept)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lossleuth.settings import is_utf8
 from lossleuth.train.corpus import END_OF_TEXT
 from lossleuth.types import BadInput
 
@@ -62,7 +63,7 @@ class Tokenizer(ABC):
     def to_json(self) -> dict[str, Any]:
         """What `load_tokenizer` needs to make this tokenizer again."""
 
-    def unknown_share(self, ids: Ids) -> float:
+    def unknown_share(self, ids: Ids | NDArray[np.uint16]) -> float:
         """Share of tokens that the vocabulary lacks."""
         if self.unknown is None or not len(ids):
             return 0.0
@@ -146,7 +147,7 @@ class BpeTokenizer(Tokenizer):
     kind = "bpe"
 
     def __init__(self, definition: str) -> None:
-        self._tokenizer = _tokenizers().Tokenizer.from_str(definition)
+        self._tokenizer = _bpe_from(definition)
 
     @property
     def size(self) -> int:
@@ -203,15 +204,52 @@ def build_tokenizer(kind: str, documents: Sequence[str], size: int | None) -> To
     return (CharTokenizer if kind == "char" else WordTokenizer)(sorted(kept))
 
 
-def load_tokenizer(saved: dict[str, Any]) -> Tokenizer:
-    """Make a tokenizer again from what its `to_json` gave.
+def load_tokenizer(saved: Mapping[str, Any]) -> Tokenizer:
+    """Make a tokenizer again from what its `to_json` gave, or say what is wrong with that.
 
     >>> load_tokenizer(CharTokenizer("ab").to_json()).size
     4
     """
-    if saved["kind"] == "bpe":
-        return BpeTokenizer(saved["definition"])
-    return {"char": CharTokenizer, "word": WordTokenizer}[saved["kind"]](saved["pieces"])
+    kind = saved.get("kind")
+    if kind == "bpe":
+        return BpeTokenizer(saved.get("definition", ""))
+    pieces = saved.get("pieces")
+    if kind not in ("char", "word") or not isinstance(pieces, list):
+        raise _no_tokenizer(f"the kind {kind!r} with pieces {_shortened(pieces)}")
+    for piece in pieces:
+        if not isinstance(piece, str) or not is_utf8(piece) or not piece:
+            raise _no_tokenizer(f"the {kind} piece {_shortened(piece)}")
+        if kind == "char" and len(piece) != 1:
+            raise _no_tokenizer(f"{len(piece)} characters in the char piece {_shortened(piece)}")
+    if len(set(pieces)) != len(pieces):
+        raise _no_tokenizer(f"a {kind} piece that is there twice")
+    return (CharTokenizer if kind == "char" else WordTokenizer)(pieces)
+
+
+def _bpe_from(definition: Any) -> Any:
+    """Hugging Face's tokenizer, if the definition is one with our end-of-text mark."""
+    tokenizers = _tokenizers()
+    if not isinstance(definition, str):
+        raise _no_tokenizer(f"the BPE definition {_shortened(definition)}")
+    try:
+        made = tokenizers.Tokenizer.from_str(definition)
+    except Exception as error:
+        # Hugging Face raises bare Exception for a bad definition; anything else is ours.
+        if type(error) is not Exception:
+            raise
+        raise _no_tokenizer(f"a BPE definition that is none ({error})") from None
+    ids = sorted(made.get_vocab().values())
+    if made.token_to_id(END_OF_TEXT) != 0 or ids != list(range(len(ids))):
+        raise _no_tokenizer(f"a BPE vocabulary without {END_OF_TEXT} as token 0, or with gaps")
+    return made
+
+
+def _no_tokenizer(found: str) -> BadInput:
+    return BadInput("a tokenizer in the checkpoint", found, "use one that `lossleuth train` wrote")
+
+
+def _shortened(value: Any) -> str:
+    return repr(value)[:40]
 
 
 def _train_bpe(documents: Sequence[str], size: int) -> BpeTokenizer:
@@ -224,8 +262,11 @@ def _train_bpe(documents: Sequence[str], size: int) -> BpeTokenizer:
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = byte_level(add_prefix_space=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    # Every merge joins two tokens at least once, so the bytes bound their number. Hugging Face
+    # sets aside memory for all that is asked for before it looks at the text.
+    most = least + sum(len(document.encode()) for document in documents)
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=size,
+        vocab_size=min(size, most),
         special_tokens=[END_OF_TEXT],
         initial_alphabet=alphabet,
         show_progress=False,
