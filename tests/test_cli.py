@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 
 import pytest
+import typer
 
 from lossleuth import __version__
-from lossleuth.cli import app
+from lossleuth.cli import _plainly, app
 from lossleuth.settings import option_name, rules
 from lossleuth.train.settings import TrainSettings
 
@@ -72,3 +74,31 @@ def test_a_closed_pipe_is_no_crash() -> None:
     command = f"{sys.executable} -m lossleuth doctor | true"
     result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("failure", [MemoryError(), OSError(28, "No space", "a.bin")])
+def test_what_the_machine_lacks_is_one_sentence(
+    failure: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @_plainly
+    def verb() -> None:
+        raise failure
+
+    with pytest.raises(typer.Exit) as ended:
+        verb()
+    assert ended.value.exit_code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("lossleuth: expected ")
+    assert said.count("\n") == 1
+
+
+def test_a_character_that_the_encoding_lacks_is_no_crash() -> None:
+    program = "import sys; from lossleuth import cli; cli.app = lambda: print('\u00b1'); cli.main()"
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+    )
+    assert (result.returncode, result.stdout) == (0, "\\xb1\n")

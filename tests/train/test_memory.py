@@ -9,7 +9,13 @@ import pytest
 import torch
 from small import SETTINGS, VOCABULARY, small_model
 
-from lossleuth.train.memory import FLOAT_BYTES, check_memory, least_bytes, total_bytes
+from lossleuth.train.memory import (
+    FLOAT_BYTES,
+    check_memory,
+    least_bytes,
+    memory_told_plainly,
+    total_bytes,
+)
 from lossleuth.train.model import ModelShape
 from lossleuth.types import BadInput
 
@@ -48,3 +54,13 @@ def test_every_parameter_is_counted_with_gradient_and_two_moments(
     activations = tokens * (VOCABULARY + SETTINGS.layers * SETTINGS.width)
     expected = (4 * parameters + activations) * FLOAT_BYTES + 16 * tokens
     assert least_bytes(model.shape, SETTINGS) == expected
+
+
+def test_memory_that_torch_cannot_get_is_told_plainly() -> None:
+    with pytest.raises(BadInput, match="room in memory for the model"), memory_told_plainly():
+        torch.empty(1 << 60)
+
+
+def test_other_errors_of_torch_pass() -> None:
+    with pytest.raises(RuntimeError, match="shape"), memory_told_plainly():
+        torch.zeros(2).view(3)

@@ -22,7 +22,8 @@ from lossleuth.train.corpus import read_corpus
 from lossleuth.train.data import document_spans, make_windows, write_tokens
 from lossleuth.train.evaluate import Evaluation, bytes_of_targets, evaluate, targets_of
 from lossleuth.train.generate import Sampling, generate
-from lossleuth.train.output import Output
+from lossleuth.train.memory import memory_told_plainly
+from lossleuth.train.output import patient_console
 from lossleuth.train.precision import device_at_hand
 from lossleuth.train.prepare import prepare
 from lossleuth.train.resume import check_place, saved_settings
@@ -56,8 +57,9 @@ def run_training(
         directory = out or _dated_directory()
         if not overwrite:
             check_free(directory)
-    output = Output()
-    result = Session(resolved, directory, output, resumed=resumed, record=record).run()
+    output = patient_console()
+    with memory_told_plainly():
+        result = Session(resolved, directory, output, resumed=resumed, record=record).run()
     for line in (
         f"final validation: {result.sentence()}",
         f"next: lossleuth generate {directory} --prompt 'The '",
@@ -74,7 +76,8 @@ def with_absolute_data(resolved: Resolved[TrainSettings]) -> Resolved[TrainSetti
 def run_evaluation(run: Path, files: Sequence[str], *, as_json: bool) -> None:
     """Carry out `lossleuth evaluate`."""
     checkpoint = load_checkpoint(run)
-    result = _evaluate_files(checkpoint, files) if files else _evaluate_held_back(checkpoint)
+    with memory_told_plainly():
+        result = _evaluate_files(checkpoint, files) if files else _evaluate_held_back(checkpoint)
     if as_json:
         derived = {"perplexity": result.perplexity, "bits_per_byte": result.bits_per_byte}
         print(strict_json.dumps(asdict(result) | derived))

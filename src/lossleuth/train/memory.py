@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -15,6 +17,7 @@ FLOAT_BYTES = 4
 FLOATS_PER_PARAMETER = 4
 # Inputs and targets in int64.
 TOKEN_BYTES = 16
+CPU_ALLOCATOR = "DefaultCPUAllocator: "
 
 
 def check_memory(shape: ModelShape, settings: TrainSettings, device: torch.device) -> None:
@@ -53,6 +56,22 @@ def total_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[1])
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def memory_told_plainly() -> Iterator[None]:
+    """Turn torch's failures to allocate into one sentence; other errors pass."""
+    try:
+        yield
+    except RuntimeError as error:
+        # On the CPU torch has no class of its own for it.
+        if not isinstance(error, torch.OutOfMemoryError) and CPU_ALLOCATOR not in str(error):
+            raise
+        raise BadInput(
+            "room in memory for the model and its batches",
+            "that torch could not allocate it",
+            "train with lower --width, --layers, --batch or --context",
+        ) from None
 
 
 def _gigabytes(count: int) -> str:

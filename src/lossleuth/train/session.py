@@ -185,8 +185,9 @@ class Session:
         if self._log_path is None:
             yield None
             return
-        step_log.forget_after(self._log_path, self.first_step)
-        log = StepLog(self._log_path, shown.say)
+        with run_directory.naming(self._log_path):
+            step_log.forget_after(self._log_path, self.first_step)
+            log = StepLog(self._log_path, shown.say)
         try:
             yield log
         finally:
