@@ -63,6 +63,21 @@ def test_spans_cover_every_target_once_in_documents_between_marks(
         assert encoded.longest_document == max(b - a for a, b in pairwise(marks))
 
 
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+@given(document=st.text("ab, \n", min_size=1, max_size=60), share=st.floats(0.01, 0.5))
+def test_a_lone_document_cut_between_words_has_the_tokens_of_the_whole(
+    kind: str, document: str, share: float
+) -> None:
+    split = hold_back([document], share, seed=0, whole_words=True)
+    (training,) = split.training
+    assert "".join(split.pieces) == document
+    if not split.pieces[1][:1].isspace() or training[-1:].isspace():
+        return  # There is no end of a word to cut at.
+    tokenizer = build_tokenizer(kind, [document * 2], 257 if kind == "bpe" else None)
+    tokens = encode_split(split, tokenizer).tokens
+    assert tokens[1:-1].tolist() == tokenizer.encode(document).tolist()
+
+
 def test_about_the_share_that_was_asked_for_is_held_back() -> None:
     documents = read_corpus([]).documents
     split = hold_back(documents, 0.1, seed=0)

@@ -41,7 +41,13 @@ def prepare(
 
     Without a tokenizer, one is fitted on the text that is trained on.
     """
-    split = hold_back(corpus.documents, settings.validation_share, settings.seed)
+    split = hold_back(
+        corpus.documents,
+        settings.validation_share,
+        settings.seed,
+        # Half a word would be a word of its own.
+        whole_words=settings.tokenizer != "char",
+    )
     tokenizer = tokenizer or build_tokenizer(
         settings.tokenizer, split.training, settings.vocab_size
     )

@@ -39,10 +39,13 @@ class EncodedSplit:
     longest_document: int
 
 
-def hold_back(documents: Sequence[str], share: float, seed: int) -> Split:
+def hold_back(
+    documents: Sequence[str], share: float, seed: int, *, whole_words: bool = False
+) -> Split:
     """Hold back about `share` of the characters: whole documents, or the end of a lone one.
 
-    The mark that ends a document counts as one character: it is predicted too.
+    The mark that ends a document counts as one character: it is predicted too. A lone document
+    is cut inside a word unless `whole_words` are asked for.
 
     >>> hold_back(["abcdefghi"], share=0.3, seed=0).training
     ('abcdefg',)
@@ -53,6 +56,8 @@ def hold_back(documents: Sequence[str], share: float, seed: int) -> Split:
     if len(documents) == 1:
         (only,) = documents
         cut = sizes[0] - max(1, round(sizes[0] * share))
+        if whole_words:
+            cut = _end_of_word(only, cut)
         return Split((only[:cut], only[cut:]), frozenset({1}), lone=True)
     wanted = share * sum(sizes)
     held: set[int] = set()
@@ -65,6 +70,18 @@ def hold_back(documents: Sequence[str], share: float, seed: int) -> Split:
     if not held:
         held.add(min(range(len(sizes)), key=sizes.__getitem__))
     return Split(tuple(documents), frozenset(held), lone=False)
+
+
+def _end_of_word(text: str, cut: int) -> int:
+    """The last end of a word up to `cut`, or `cut` where there is none.
+
+    >>> _end_of_word("one two three", 9), _end_of_word("one", 2)
+    (7, 2)
+    """
+    for place in range(cut, 0, -1):
+        if text[place : place + 1].isspace() and not text[place - 1].isspace():
+            return place
+    return cut
 
 
 def encode_split(split: Split, tokenizer: Tokenizer) -> EncodedSplit:
