@@ -272,6 +272,19 @@ def test_ascii_output_and_names_that_are_not_utf_8(
     shutil.copy(corpus, tmp_path / odd)
     assert_refused(lossleuth("train", odd, *SMALL), "text in UTF-8 without NUL for data")
     assert_refused(lossleuth("generate", "run", "--prompt", "a\udcff"), "UTF-8 without NUL for")
+    refused = lossleuth("train", corpus, *SMALL, "--out", "r\udcff")
+    assert_refused(refused, "a run directory whose name is UTF-8, found 'r\\udcff'")
+
+
+def test_data_in_a_folder_whose_name_is_not_utf_8_is_refused(corpus: Path, tmp_path: Path) -> None:
+    """The name as given is fine; the absolute one, which the run keeps, is not."""
+    folder = tmp_path / "odd\udcff"
+    folder.mkdir()
+    shutil.copy(corpus, folder / "a.txt")
+    command = [sys.executable, "-m", "lossleuth", "train", "a.txt", *SMALL]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert_refused(result, "a data file whose name is UTF-8")
+    assert [path.name for path in folder.iterdir()] == ["a.txt"]
 
 
 def test_a_model_with_nan_weights_is_told_of_by_every_verb(

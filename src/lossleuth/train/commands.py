@@ -55,6 +55,7 @@ def run_training(
         directory = resumed.path.parent
     else:
         directory = out or _dated_directory()
+        _check_name("run directory", str(directory))
         if not overwrite:
             check_free(directory)
     output = patient_console()
@@ -70,6 +71,8 @@ def run_training(
 def with_absolute_data(resolved: Resolved[TrainSettings]) -> Resolved[TrainSettings]:
     """Data files by their absolute names: a run may be resumed from another directory."""
     data = tuple(str(Path(name).absolute()) for name in resolved.values.data)
+    for name in data:
+        _check_name("data file", name)
     return replace(resolved, values=replace(resolved.values, data=data))
 
 
@@ -211,6 +214,12 @@ def run_vocabulary_analysis(files: Sequence[str]) -> None:
     print("each token occurs, and which token follows which.")
     for refusal in refusals:
         print(f"not tried: {refusal}")
+
+
+def _check_name(what: str, name: str) -> None:
+    """Neither safetensors nor JSON can hold a name that is not UTF-8."""
+    if not is_plain_text(name):
+        raise BadInput(f"a {what} whose name is UTF-8", ascii(name), "rename it or a folder of it")
 
 
 def _check_compiler(settings: TrainSettings) -> None:

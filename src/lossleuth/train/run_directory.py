@@ -57,7 +57,7 @@ def naming(path: Path) -> Iterator[Path]:
     Traceback (most recent call last):
     ...
     lossleuth.types.BadInput: expected room for full.bin, found No space left on device: make \
-room or choose another directory with --out
+room or use another directory
     """
     try:
         yield path
@@ -66,5 +66,5 @@ room or choose another directory with --out
         raise BadInput(
             f"room for {path}",
             error.strerror or str(error),
-            f"make room or choose another directory with --out{older}",
+            f"make room or use another directory{older}",
         ) from None
