@@ -110,15 +110,22 @@ class Hooks:
 
     def _remember_instances(self, kind: type[Any], instances: weakref.WeakSet[Any]) -> None:
         original = kind.__init__
+        taping = self._observer.taping
+
+        def looking() -> bool:
+            return taping.looking
 
         @functools.wraps(original)
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
-            instances.add(self)
+            if not looking():
+                instances.add(self)
             original(self, *args, **kwargs)
 
         self._replace(kind, "__init__", init)
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        if self._observer.taping.looking:
+            return None
         closure = kwargs.get("closure") or next(filter(callable, args[1:]), None)
         self._observer.step_called(optimizer)
         if closure is None:
@@ -136,6 +143,8 @@ class Hooks:
         return swapped, {k: observed if v is closure else v for k, v in kwargs.items()}
 
     def _after_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if self._observer.taping.looking:
+            return
         self._stepped += 1
         self._observer.update_ends(optimizer)
 

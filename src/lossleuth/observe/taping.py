@@ -6,6 +6,7 @@ A failure of ours ends the recording, never the program.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
@@ -82,7 +83,10 @@ class Taping:
                 window.names[number] = name
         self.looking = True
         try:
-            return {"step": window.step} | self._look(window)
+            # What torch has to say about our computations is not for the program's user.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return {"step": window.step} | self._look(window)
         finally:
             self.looking = False
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor
 
+from lossleuth.probes.distance import distance, norm
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
@@ -51,7 +50,7 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
     except CannotReplay as reason:
         return GradientTruth(math.nan, math.nan, math.nan, math.nan, (), str(reason))
     used = run.added()
-    whole = _norm(true.values())
+    whole = norm(true.values())
     rows = []
     for number in used:
         a, b, c = used[number], true.get(number), noisy.get(number)
@@ -60,10 +59,10 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
         rows.append(
             ParameterTruth(
                 window.name_of(number),
-                _distance(a, b) / whole if whole else _distance(a, b),
-                _distance(c, b) / whole if whole else _distance(c, b),
-                _norm([a]),
-                _norm([b]),
+                distance(a, b) / whole if whole else distance(a, b),
+                distance(c, b) / whole if whole else distance(c, b),
+                norm([a]),
+                norm([b]),
             )
         )
     dot = sum(
@@ -71,11 +70,11 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
         for number, a in used.items()
         if a is not None and (b := true.get(number)) is not None
     )
-    norm = _norm(used.values())
+    size = norm(used.values())
     return GradientTruth(
         math.hypot(*(row.error for row in rows)),
         math.hypot(*(row.floor for row in rows)),
-        dot / (norm * whole) if norm and whole else math.nan,
+        dot / (size * whole) if size and whole else math.nan,
         dot / whole**2 if whole else math.nan,
         tuple(rows),
     )
@@ -113,14 +112,3 @@ def replayed_gradients(
         number: None if gradient is None else gradient.double()
         for number, gradient in zip(leaves, found, strict=True)
     }
-
-
-def _norm(gradients: Any) -> float:
-    there = [g.double() for g in gradients if g is not None]
-    return math.sqrt(sum(float((g * g).sum()) for g in there))
-
-
-def _distance(one: Tensor | None, other: Tensor | None) -> float:
-    if one is None or other is None:
-        return _norm([one, other])
-    return _norm([one.double() - other.double()])

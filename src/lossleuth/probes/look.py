@@ -5,11 +5,23 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from lossleuth.probes.alignment import alignment
+from lossleuth.probes.function_truth import function_truths
 from lossleuth.probes.gradient_truth import gradient_truth
+from lossleuth.probes.leaks import leaks
+from lossleuth.probes.update_truth import update_truths
+from lossleuth.tape.roles import find_roles
 from lossleuth.tape.window import Window
 
 
 def look_at(window: Window) -> dict[str, Any]:
     """Every probe's numbers, by the probe's name."""
     truths = [gradient_truth(window, run) for run in window.backwards]
-    return {"gradient_truth": [asdict(truth) for truth in truths]}
+    roles = find_roles(window)
+    return {
+        "gradient_truth": [asdict(truth) for truth in truths],
+        "functions": [asdict(truth) for truth in function_truths(window)],
+        "updates": [asdict(truth) for truth in update_truths(window)],
+        "leaks": asdict(leaks(window, roles)),
+        "alignment": asdict(alignment(window, roles)),
+    }

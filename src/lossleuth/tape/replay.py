@@ -59,16 +59,17 @@ class Replay:
         wanted: Sequence[int],
         *,
         before: int | None = None,
+        since: int = 0,
         leaves: Mapping[int, Tensor] | None = None,
         inputs: Mapping[int, Callable[[int, Tensor], Tensor]] | None = None,
         kept: Collection[int] = (),
     ) -> dict[int, Tensor]:
         """The tensors `wanted`, and `kept` on the way, as these operations give them now.
 
-        `leaves` replaces the values of leaves. `inputs` changes a tensor where an operation uses
-        it: a function of the operation's number and the tensor.
+        `leaves` gives values: of leaves, or of tensors made before `since`. `inputs` changes a
+        tensor where an operation uses it: a function of the operation's number and the tensor.
         """
-        operations = self.tape.needed_for(wanted, before)
+        operations = self.tape.needed_for([*wanted, *kept], before, since)
         with _neutral(wide=self.wide, gradients=self.gradients):
             pass_ = _Pass(self, leaves or {}, inputs or {}, operations, {*wanted, *kept})
             for operation in operations:

@@ -121,12 +121,14 @@ class Tape:
         latest = {id(t): i for i, t in self.leaves.items() if t.requires_grad and t.is_leaf}
         return {i: self.leaves[i] for i in latest.values()}
 
-    def needed_for(self, wanted: Iterable[int], before: int | None = None) -> list[Operation]:
-        """The operations that these tensors depend on, of those before a point."""
+    def needed_for(
+        self, wanted: Iterable[int], before: int | None = None, since: int = 0
+    ) -> list[Operation]:
+        """The operations that these tensors depend on, of those between two points."""
         needed = set(wanted)
         groups = {self.groups[i] for i in needed}
         kept: list[Operation] = []
-        for operation in reversed(self.operations[:before]):
+        for operation in reversed(self.operations[since:before]):
             makes = any(i in needed for i in operation.outputs if i is not None)
             writes = any(self.groups[i] in groups for i in operation.written)
             if makes or writes:
@@ -134,3 +136,12 @@ class Tape:
                 needed.update(operation.inputs)
                 groups.update(self.groups[i] for i in operation.inputs)
         return kept[::-1]
+
+    def makers(self) -> dict[int, Operation]:
+        """The operation that made each tensor first."""
+        found: dict[int, Operation] = {}
+        for operation in self.operations:
+            for number in operation.outputs:
+                if number is not None:
+                    found.setdefault(number, operation)
+        return found

@@ -1,0 +1,135 @@
+"""Does the backward of each custom autograd function belong to its forward?
+
+What the function's backward was given and gave is known from the run. The truth is the derivative
+of the operations that its forward really did, taken by torch in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lossleuth.probes.distance import distance, norm
+from lossleuth.tape.replay import Cuts, Replay
+from lossleuth.tape.substitutes import CannotReplay
+from lossleuth.tape.tape import FunctionCall, Tape
+from lossleuth.tape.window import Window
+
+
+@dataclass(frozen=True)
+class FunctionTruth:
+    """One call: error of what its backward gave, relative to the truth, and the floor of that."""
+
+    name: str
+    file: str | None
+    line: int | None
+    called_at: str | None
+    error: float
+    floor: float
+    untested: str | None = None
+
+
+def function_truths(window: Window) -> list[FunctionTruth]:
+    """All calls whose backward has run, the worst first."""
+    found = [_truth(window.tape, call) for call in window.tape.functions if call.given is not None]
+    return sorted(found, key=lambda f: -f.error if math.isfinite(f.error) else 0.0)
+
+
+def _truth(tape: Tape, call: FunctionCall) -> FunctionTruth:
+    file, line = _source(call)
+    where = None if call.place is None else str(call.place)
+    reason = None
+    inside = tape.operations[call.first : call.last + 1]
+    if any(number in tape.opaque for operation in inside for number in operation.inputs):
+        reason = f"opaque at {file}:{line}: its forward computes outside torch"
+    try:
+        if reason is None:
+            gave = _by_input(call)
+            true = _derivative(tape, call, wide=True)
+            noisy = _derivative(tape, call, wide=False)
+            size = norm(true.values())
+            errors = [distance(gave.get(i), true[i]) for i in true]
+            floors = [distance(noisy.get(i), true[i]) for i in true]
+            unit = size or 1.0
+            error, floor = math.hypot(*errors) / unit, math.hypot(*floors) / unit
+            return FunctionTruth(call.name, file, line, where, error, floor)
+    except CannotReplay as error_of_replay:
+        reason = str(error_of_replay)
+    return FunctionTruth(call.name, file, line, where, math.nan, math.nan, reason)
+
+
+def _by_input(call: FunctionCall) -> dict[int, Tensor | None]:
+    """What the backward gave for each input; one that is used twice gets both."""
+    found: dict[int, Tensor | None] = {}
+    # Gradients are given for tensors only, in the order of the call.
+    for number, gradient in zip(call.inputs, call.gave or (), strict=False):
+        before = found.get(number)
+        if gradient is None or before is None:
+            found[number] = before if gradient is None else gradient.double()
+        else:
+            found[number] = before + gradient.double()
+    return found
+
+
+def _derivative(tape: Tape, call: FunctionCall, *, wide: bool) -> dict[int, Tensor]:
+    before = Replay(tape, wide=wide, gradients=False)
+    inputs = list(dict.fromkeys(call.inputs))
+    values = before.run(inputs, before=call.first)
+    replay = Replay(tape, wide=wide, cuts=Cuts.OPENED)
+    leaves: dict[int, Tensor] = {}
+    with torch.inference_mode(mode=False):
+        for number in inputs:
+            value = values[number].detach().clone()
+            leaves[number] = value.requires_grad_() if value.is_floating_point() else value
+    # Tensors that the forward reaches without being given them.
+    segment = tape.operations[call.first : call.last + 1]
+    made = {o for operation in segment for o in operation.outputs}
+    others = {i for op in segment for i in op.inputs} - made - set(inputs) - set(tape.leaves)
+    if others:
+        leaves |= before.run(list(others), before=call.first)
+    given = call.given or []
+    wanted = {
+        number: given[position]
+        for position, number in call.outputs.items()
+        if position < len(given) and given[position] is not None
+    }
+    if not wanted:
+        raise CannotReplay(f"no gradient reached {call.name}")
+    outputs = replay.run(list(wanted), before=call.last + 1, since=call.first, leaves=leaves)
+    pairs = [
+        (outputs[number], seed.to(outputs[number].dtype).reshape(outputs[number].shape))
+        for number, seed in wanted.items()
+        if seed is not None and outputs[number].requires_grad
+    ]
+    needed = {i: leaf for i, leaf in leaves.items() if i in inputs and leaf.requires_grad}
+    live = {i: leaf for i, leaf in needed.items() if _was_live(tape, call, i)}
+    if not pairs or not live:
+        raise CannotReplay(f"the recorded forward of {call.name} has no derivative")
+    found = torch.autograd.grad(
+        [o for o, _ in pairs], list(live.values()), [s for _, s in pairs], allow_unused=True
+    )
+    return {
+        number: torch.zeros_like(live[number]).double() if gradient is None else gradient.double()
+        for number, gradient in zip(live, found, strict=True)
+    }
+
+
+def _was_live(tape: Tape, call: FunctionCall, number: int) -> bool:
+    """Whether the program wanted a gradient for this input: then its backward gave one."""
+    for given, gradient in zip(call.inputs, call.gave or (), strict=False):
+        if given == number and gradient is not None:
+            return True
+    wanted = number in tape.parameters
+    for operation in tape.operations[call.first : call.last + 1]:
+        if number in operation.inputs:
+            return wanted or operation.live[operation.inputs.index(number)]
+    return wanted
+
+
+def _source(call: FunctionCall) -> tuple[str | None, int | None]:
+    backward = getattr(call.cls, "backward", None)
+    code = getattr(backward, "__code__", None)
+    return (None, None) if code is None else (code.co_filename, code.co_firstlineno)

@@ -1,0 +1,120 @@
+"""What the logits depend on: later positions, other rows, or not the input at all.
+
+Tokens are changed where the program looks them up, the step is replayed in float64, and the
+logits are compared. In a sound model a change at one position leaves every earlier position and
+every other row exactly as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lossleuth.tape.replay import Replay
+from lossleuth.tape.roles import Roles
+from lossleuth.tape.substitutes import CannotReplay
+from lossleuth.tape.window import Window
+
+
+@dataclass(frozen=True)
+class Leaks:
+    """Largest changes of logits, as shares of their standard deviation."""
+
+    # At positions before the changed one; exactly 0 in a causal model.
+    future: float | None
+    # In rows other than the changed one.
+    batch: float | None
+    # At the changed position itself, where 0 means that the input does not matter.
+    own: float | None
+    # At the last position when two tokens before it are exchanged.
+    order: float | None
+    untested: str | None = None
+
+
+def leaks(window: Window, roles: Roles | None) -> Leaks:
+    """Change tokens and see which logits move."""
+    if roles is None or roles.logits is None or roles.tokens is None:
+        return Leaks(None, None, None, None, "no logits that depend on tokens were found")
+    tape = window.tape
+    tokens = _token_values(window, roles)
+    logits_shape = tape.layouts[roles.logits].shape
+    if tokens is None or tokens.dim() != 2 or tokens.shape[1] < 2:
+        return Leaks(None, None, None, None, "the tokens are not rows of positions")
+    classes = roles.vocabulary or 1
+    count = 1
+    for side in logits_shape:
+        count *= side
+    if count != tokens.numel() * classes or logits_shape[-1] != classes:
+        return Leaks(None, None, None, None, "the logits are not one row per token")
+
+    def logits(changed: Tensor) -> Tensor:
+        replay = Replay(tape, gradients=False, decided=False)
+
+        def swap(number: int, there: Tensor) -> Tensor:
+            return changed.reshape(there.shape).to(there.dtype) if number == at else there
+
+        at = roles.tokens_at
+        assert roles.logits is not None and roles.tokens is not None
+        found = replay.run([roles.logits], before=roles.run.at, inputs={roles.tokens: swap})
+        return found[roles.logits].detach().reshape(*tokens.shape, classes)
+
+    try:
+        before = logits(tokens)
+        return _measure(tokens, before, logits)
+    except CannotReplay as reason:
+        return Leaks(None, None, None, None, str(reason))
+
+
+def _measure(tokens: Tensor, before: Tensor, logits: object) -> Leaks:
+    assert callable(logits)
+    rows, length = tokens.shape
+    middle = length // 2
+    unit = float(before.std()) or 1.0
+    changed = tokens.clone()
+    changed[:, middle] = _others(tokens, tokens[:, middle])
+    moved = (logits(changed) - before).abs()
+    future = float(moved[:, :middle].max()) / unit
+    own = float(moved[:, middle].max()) / unit
+    batch = None
+    if rows > 1:
+        changed = tokens.clone()
+        changed[0] = _others(tokens, tokens[0])
+        batch = float((logits(changed) - before).abs()[1:].max()) / unit
+    order = None
+    if length > 3:
+        changed = tokens.clone()
+        changed[:, [0, 1]] = tokens[:, [1, 0]]
+        order = float((logits(changed) - before).abs()[:, 2:].max()) / unit
+    return Leaks(future, batch, own, order)
+
+
+def _others(tokens: Tensor, present: Tensor) -> Tensor:
+    """For each token another one that occurs in the batch."""
+    known = torch.unique(tokens)
+    if len(known) < 2:
+        raise CannotReplay("the batch holds one token only")
+    place = torch.searchsorted(known, present.contiguous())
+    far: Tensor = known[(place + 1 + len(known) // 2) % len(known)]
+    return torch.where(far != present, far, known[(place + 1) % len(known)])
+
+
+def _token_values(window: Window, roles: Roles) -> Tensor | None:
+    """The tokens as the lookup saw them."""
+    if roles.tokens is None:
+        return None
+    replay = Replay(window.tape, gradients=False)
+    seen: list[Tensor] = []
+
+    def look(number: int, there: Tensor) -> Tensor:
+        if number == roles.tokens_at:
+            seen.append(there.detach().clone())
+        return there
+
+    assert roles.logits is not None
+    try:
+        replay.run([roles.logits], before=roles.run.at, inputs={roles.tokens: look})
+    except CannotReplay:
+        return None
+    return seen[0] if seen else None

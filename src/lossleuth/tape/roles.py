@@ -1,0 +1,206 @@
+"""What the tensors of a step mean, found from how they are used and never from names.
+
+Targets are what a loss picks its probabilities by; logits are what those probabilities were made
+of; tokens are the whole numbers that were looked up on the way to the logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lossleuth.tape.tape import Operation, Ref, Tape
+from lossleuth.tape.window import Backward, Window
+
+# Operations that move numbers about without changing them.
+_SEEN_DIFFERENTLY = (
+    *("view", "_unsafe_view", "reshape", "_reshape_alias", "as_strided", "flatten", "contiguous"),
+    *("transpose", "t", "permute", "unsqueeze", "squeeze", "expand"),
+)
+_PARTS = (
+    *("slice", "select", "narrow", "split", "split_with_sizes", "chunk", "unbind"),
+    *("index", "index_select", "masked_select", "constant_pad_nd"),
+)
+_COPIES = ("clone", "copy_", "_to_copy", "detach", "alias", "lift_fresh")
+MOVES = frozenset((*_SEEN_DIFFERENTLY, *_PARTS, *_COPIES))
+PICKS = frozenset(("nll_loss_forward", "nll_loss2d_forward", "gather"))
+SOFTMAXES = frozenset(("_log_softmax", "_softmax", "log_softmax", "softmax", "logsumexp"))
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Numbers of tensors on the tape; None where none was found."""
+
+    run: Backward
+    # The scores that the loss was made of, as the model gave them, before any slicing.
+    logits: int | None
+    class_axis: int
+    vocabulary: int | None
+    # What goes into the softmax, row by row as the targets see it.
+    scores: int | None
+    scores_at: int | None
+    targets: int | None
+    ignored: int | None
+    tokens: int | None
+    tokens_at: int | None
+
+
+def find_roles(window: Window) -> Roles | None:
+    """The roles in the backward pass that differentiates most; None if there was none."""
+    runs = [run for run in window.backwards if all(root is not None for root in run.roots)]
+    if not runs:
+        return None
+    tape = window.tape
+    run = max(runs, key=lambda r: len(_leading_to(tape, r)))
+    operations = _leading_to(tape, run)
+    makers = tape.makers()
+    targets, ignored, probabilities = _picked(tape, operations)
+    softmax = _softmax(tape, operations, makers, probabilities)
+    if softmax is None:
+        return Roles(run, None, -1, None, None, None, targets, ignored, None, None)
+    scores, axis = softmax.inputs[0], _axis(softmax, tape)
+    logits = _unmoved(tape, makers, scores, tape.layouts[scores].shape[axis])
+    lookup = _tokens(tape, logits, makers)
+    vocabulary = tape.layouts[scores].shape[axis]
+    tokens, tokens_at = (None, None) if lookup is None else lookup
+    number = softmax.number
+    return Roles(run, logits, axis, vocabulary, scores, number, targets, ignored, tokens, tokens_at)
+
+
+def _leading_to(tape: Tape, run: Backward) -> list[Operation]:
+    return tape.needed_for([root for root in run.roots if root is not None], run.at)
+
+
+def _picked(tape: Tape, operations: list[Operation]) -> tuple[int | None, int | None, int | None]:
+    """Targets, the target that counts for nothing, and what they picked from; the largest such."""
+    best: tuple[int, int, int | None, int] | None = None
+    for operation in operations:
+        if operation.name not in PICKS or len(operation.inputs) < 2:
+            continue
+        source, index = operation.args[0], operation.args[2 if operation.name == "gather" else 1]
+        if type(source) is not Ref or type(index) is not Ref:
+            continue
+        whole = not tape.layouts[index.id].dtype.is_floating_point
+        classes = max(tape.layouts[source.id].shape, default=0)
+        live = operation.function is not None or operation.live[operation.inputs.index(source.id)]
+        if not whole or classes < 2 or not live:
+            continue
+        ignored = operation.args[4] if operation.name.startswith("nll") else None
+        size = _count(tape, source.id)
+        if best is None or size >= best[3]:
+            best = (index.id, source.id, ignored, size)
+    return (None, None, None) if best is None else (best[0], best[2], best[1])
+
+
+def _softmax(
+    tape: Tape,
+    operations: list[Operation],
+    makers: dict[int, Operation],
+    probabilities: int | None,
+) -> Operation | None:
+    """The last softmax on the way to what was picked from, else the last with most classes."""
+    if probabilities is not None:
+        upstream = tape.needed_for([probabilities], _after(makers, probabilities))
+        direct = [op for op in upstream if op.name in SOFTMAXES]
+        wanted = _count(tape, probabilities)
+        for operation in reversed(direct):
+            if _count(tape, operation.inputs[0]) == wanted:
+                return operation
+        # Logits may be picked from directly, and normalised beside it.
+        beside = [op for op in operations if op.name in SOFTMAXES]
+        for operation in reversed(beside):
+            if _count(tape, operation.inputs[0]) == wanted:
+                return operation
+    candidates = [op for op in operations if op.name in SOFTMAXES and op.live[0]]
+    # A softmax whose result is multiplied with values again is attention, not a prediction.
+    predictions = [op for op in candidates if "log" in op.name]
+    return max(predictions, key=lambda op: (_count(tape, op.inputs[0]), op.number), default=None)
+
+
+def _axis(operation: Operation, tape: Tape) -> int:
+    dim = operation.args[1] if len(operation.args) > 1 else -1
+    dim = dim[0] if isinstance(dim, list | tuple) else dim
+    rank = len(tape.layouts[operation.inputs[0]].shape)
+    return int(dim) % rank if rank else 0
+
+
+def _unmoved(tape: Tape, makers: dict[int, Operation], number: int, classes: int) -> int:
+    """Back through mere movement of numbers to where they were computed, with a class axis."""
+    while True:
+        maker = makers.get(number)
+        if maker is None or maker.name not in MOVES or not maker.inputs:
+            return number
+        source = maker.inputs[0]
+        if classes not in tape.layouts[source].shape:
+            return number
+        number = source
+
+
+def _tokens(tape: Tape, logits: int, makers: dict[int, Operation]) -> tuple[int, int] | None:
+    """The largest and latest lookup of a table that gradients are taken for, before the logits."""
+    found: tuple[int, int, int] | None = None
+    for operation in tape.needed_for([logits], _after(makers, logits)):
+        index = _lookup(tape, operation)
+        if index is None or _counts_up(tape, index):
+            continue
+        size = _count(tape, index)
+        if found is None or size >= found[2]:
+            found = (index, operation.number, size)
+    return None if found is None else found[:2]
+
+
+def _lookup(tape: Tape, operation: Operation) -> int | None:
+    """The indices of a lookup by whole numbers in a matrix of floating-point numbers."""
+    if operation.name == "embedding":
+        return operation.inputs[1]
+    if operation.name in ("index", "index_select") and len(operation.inputs) == 2:
+        table, index = operation.inputs
+        layout, indices = tape.layouts[table], tape.layouts[index]
+        whole = indices.dtype in (torch.int64, torch.int32)
+        if layout.dtype.is_floating_point and whole and table in tape.parameters:
+            return index
+    return None
+
+
+def _counts_up(tape: Tape, number: int) -> bool:
+    """Whether whole numbers come from nothing but counting, as positions do."""
+    operations = tape.needed_for([number])
+    made = [op for op in operations if number in op.outputs]
+    if not made:
+        return _is_consecutive(tape.value(number)) if number in tape.leaves else False
+    leaves = {i for op in operations for i in op.inputs if i in tape.leaves}
+    if any(op.name in ("arange", "cumsum") for op in operations):
+        whole = [i for i in leaves if not tape.layouts[i].dtype.is_floating_point]
+        return not any(_count(tape, i) > 1 and not _is_mask(tape, i) for i in whole)
+    return bool(leaves) and all(_is_consecutive(tape.value(i)) for i in leaves)
+
+
+def _is_mask(tape: Tape, number: int) -> bool:
+    value = tape.value(number)
+    return bool(((value == 0) | (value == 1)).all())
+
+
+def _is_consecutive(tensor: Tensor) -> bool:
+    row = tensor.reshape(-1, tensor.shape[-1])[0] if tensor.dim() else tensor.reshape(1)
+    return len(row) > 1 and bool((row[1:] - row[:-1] == 1).all())
+
+
+def _count(tape: Tape, number: int) -> int:
+    count = 1
+    for side in tape.layouts[number].shape:
+        count *= side
+    return count
+
+
+def _after(makers: dict[int, Operation], number: int) -> int:
+    maker = makers.get(number)
+    return 0 if maker is None else maker.number + 1
+
+
+def leaves_of(tape: Tape, numbers: Iterator[int]) -> set[int]:
+    """The leaves that these tensors depend on."""
+    operations = tape.needed_for(numbers)
+    return {i for operation in operations for i in operation.inputs if i in tape.leaves}
