@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossleuth.train.corpus import read_corpus
@@ -45,6 +45,7 @@ def test_the_share_is_of_characters_and_does_not_depend_on_a_tokenizer() -> None
 
 @pytest.mark.parametrize("kind", ["char", "word", "bpe"])
 @given(documents=texts)
+@settings(max_examples=40, deadline=None)
 def test_spans_cover_every_target_once_in_documents_between_marks(
     kind: str, documents: list[str]
 ) -> None:
@@ -65,6 +66,7 @@ def test_spans_cover_every_target_once_in_documents_between_marks(
 
 @pytest.mark.parametrize("kind", ["word", "bpe"])
 @given(document=st.text("ab, \n", min_size=1, max_size=60), share=st.floats(0.01, 0.5))
+@settings(max_examples=60, deadline=None)
 def test_a_lone_document_cut_between_words_has_the_tokens_of_the_whole(
     kind: str, document: str, share: float
 ) -> None:

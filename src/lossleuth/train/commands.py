@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -166,22 +167,24 @@ def run_generation(
         never=tokenizer.unknown,
         cached=cached,
     )
-    sys.stdout.write(prompt)
-    _write_as_drawn(drawn, tokenizer)
+    texts = _whole_texts(drawn, tokenizer)
+    # The first token is drawn before anything is printed, so that a refusal stands alone.
+    for text in chain((prompt + next(texts),), texts):
+        sys.stdout.write(text)
+        sys.stdout.flush()
     sys.stdout.write("\n")
 
 
-def _write_as_drawn(drawn: Any, tokenizer: Tokenizer) -> None:
-    """Print text as soon as it is whole: a token may end inside a character."""
+def _whole_texts(drawn: Iterable[int], tokenizer: Tokenizer) -> Iterator[str]:
+    """Text as soon as it is whole: a token may end inside a character."""
     pending: list[int] = []
     for token in drawn:
         pending.append(token)
         text = tokenizer.decode(pending)
         if not text.endswith("\N{REPLACEMENT CHARACTER}"):
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            yield text
             pending.clear()
-    sys.stdout.write(tokenizer.decode(pending))
+    yield tokenizer.decode(pending)
 
 
 def run_vocabulary_analysis(files: Sequence[str]) -> None:
