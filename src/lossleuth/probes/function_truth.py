@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.probes.distance import distance, norm
+from lossleuth.tape.opacity import opaque_calls
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import FunctionCall, Tape
@@ -34,16 +35,21 @@ class FunctionTruth:
 
 def function_truths(window: Window) -> list[FunctionTruth]:
     """All calls whose backward has run, the worst first."""
-    found = [_truth(window.tape, call) for call in window.tape.functions if call.given is not None]
+    tape = window.tape
+    opaque = opaque_calls(tape)
+    found = [
+        _truth(tape, call, opaque=i in opaque)
+        for i, call in enumerate(tape.functions)
+        if call.given is not None
+    ]
     return sorted(found, key=lambda f: -f.error if math.isfinite(f.error) else 0.0)
 
 
-def _truth(tape: Tape, call: FunctionCall) -> FunctionTruth:
+def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> FunctionTruth:
     file, line = _source(call)
     where = None if call.place is None else str(call.place)
     reason = None
-    inside = tape.operations[call.first : call.last + 1]
-    if any(number in tape.opaque for operation in inside for number in operation.inputs):
+    if opaque:
         reason = f"opaque at {file}:{line}: its forward computes outside torch"
     try:
         if reason is None:

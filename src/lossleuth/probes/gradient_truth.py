@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from math import nan
 
 import torch
 
 from lossleuth.probes.distance import distance, norm
+from lossleuth.tape.opacity import hidden_parameters
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
@@ -28,6 +30,7 @@ class ParameterTruth:
     floor: float
     used_norm: float
     true_norm: float
+    untested: str | None = None
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,11 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
         true = replayed_gradients(window.tape, run, wide=True)
         noisy = replayed_gradients(window.tape, run, wide=False)
     except CannotReplay as reason:
-        return GradientTruth(math.nan, math.nan, math.nan, math.nan, (), str(reason))
+        return GradientTruth(nan, nan, nan, nan, (), str(reason))
+    roots = [root for root in run.roots if root is not None]
+    hidden = hidden_parameters(window.tape, roots, run.at)
     used = run.added()
-    whole = norm(true.values())
+    whole = norm(g for number, g in true.items() if number not in hidden)
     rows = []
     for number in used:
         a, b, c = used[number], true.get(number), noisy.get(number)
@@ -63,17 +68,21 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
                 distance(c, b) / whole if whole else distance(c, b),
                 norm([a]),
                 norm([b]),
+                hidden.get(number),
             )
         )
+    tested = [row for row in rows if row.untested is None]
+    if not tested:
+        return GradientTruth(nan, nan, nan, nan, tuple(rows), rows[0].untested if rows else "none")
     dot = sum(
         float((a * b).sum())
         for number, a in used.items()
-        if a is not None and (b := true.get(number)) is not None
+        if a is not None and (b := true.get(number)) is not None and number not in hidden
     )
-    size = norm(used.values())
+    size = norm(g for number, g in used.items() if number not in hidden)
     return GradientTruth(
-        math.hypot(*(row.error for row in rows)),
-        math.hypot(*(row.floor for row in rows)),
+        math.hypot(*(row.error for row in tested)),
+        math.hypot(*(row.floor for row in tested)),
         dot / (size * whole) if size and whole else math.nan,
         dot / whole**2 if whole else math.nan,
         tuple(rows),

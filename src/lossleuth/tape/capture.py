@@ -285,8 +285,10 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         """Find out whether a custom function returned this tensor."""
         if number in self._attributed or not self.tape.functions:
             return
-        self._attributed.add(number)
         node = tensor.grad_fn
+        if node is None:  # inside the function it has none yet
+            return
+        self._attributed.add(number)
         if isinstance(node, torch.autograd.function.BackwardCFunction):
             cls = getattr(node, "_forward_cls", None)
             for call in reversed(self.tape.functions):

@@ -1,0 +1,16 @@
+"""All probes together."""
+
+from __future__ import annotations
+
+from steps import recorded_step
+
+from lossleuth.probes.look import look_at
+from lossleuth.record.values import encode_json
+
+
+def test_every_probe_speaks_and_its_numbers_can_be_recorded() -> None:
+    found = look_at(recorded_step())
+    assert set(found) == {"gradient_truth", "functions", "updates", "leaks", "alignment"}
+    assert found["alignment"]["offset"] == 1
+    _, left_out = encode_json(found)
+    assert left_out == []
