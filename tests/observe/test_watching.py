@@ -42,13 +42,39 @@ def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def watched(name: str, folder: Path) -> Watched:
+def watched(name: str, folder: Path, *options: str) -> Watched:
     script = str(PROGRAMS / f"{name}.py")
     bare = run(script, folder=folder)
-    output = run("-m", "lossleuth", "watch", "--out", "run", script, folder=folder)
+    output = run("-m", "lossleuth", "watch", "--out", "run", *options, script, folder=folder)
     assert bare.returncode == 0, bare.stderr
     assert output.returncode == 0, output.stderr
     return Watched(Record.open(folder / "run"), bare, output)
+
+
+# Programs whose gradients are the engine's own, and what is known of their tokens.
+_KNOWN = (
+    *("plain", "accumulation", "amp", "checkpointed", "compiled", "two_optimizers"),
+    *("manual_data", "hf_trainer", "lightning_loop", "accelerated", "peft_lora"),
+)
+TAPED: dict[str, int | None] = dict.fromkeys(_KNOWN, 1) | {"trl_sft": None}
+
+
+def assert_taped_steps_are_healthy(record: Record, name: str) -> None:
+    """On two recorded steps: true gradients, true updates, no leak, targets one ahead."""
+    taped = [event.data for event in record.events("tape")]
+    assert [found["step"] for found in taped] == [1, 3]
+    for found in taped:
+        for truth in found["gradient_truth"]:
+            assert truth["untested"] is None
+            assert truth["error"] < 10 * truth["floor"]
+            assert truth["error"] < (1e-2 if name == "amp" else 1e-5)
+        for call in found["functions"]:
+            assert call["untested"] is not None or call["error"] < 10 * call["floor"]
+        for update in found["updates"]:
+            assert update["error"] < 10 * update["floor"]
+        assert found["alignment"]["offset"] == TAPED[name]
+        if TAPED[name] is not None:
+            assert (found["leaks"]["future"], found["leaks"]["batch"]) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +107,7 @@ def test_a_program_runs_as_without_us_and_its_steps_are_recorded(
     tokens: int | None,
     supervised: int | None,
 ) -> None:
-    seen = watched(name, tmp_path)
+    seen = watched(name, tmp_path, "--tape", "1", "--tape", "3")
     assert TIMES.sub("", seen.output.stdout) == TIMES.sub("", seen.bare.stdout)
     assert "itself failed" not in seen.output.stderr
     record = seen.record
@@ -99,6 +125,8 @@ def test_a_program_runs_as_without_us_and_its_steps_are_recorded(
     moved = record.matrix("update_rms", slice(1, None))
     assert np.nanmax(moved) > 0
     assert np.isfinite(record.matrix("grad_rms", slice(-1, None))).any()
+    if name in TAPED:
+        assert_taped_steps_are_healthy(record, name)
 
 
 def test_losses_reads_rates_and_clipping_are_those_of_the_program(tmp_path: Path) -> None:

@@ -124,7 +124,8 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         if memory is not None:
             there = self._memory.setdefault(memory, [])
             there.append((reference, number))
-            del there[:-MOST_NAMES]
+            # The first is what the others are views of.
+            del there[1:-MOST_NAMES]
         return number
 
     def _owner(self, tensor: Tensor) -> int | None:
@@ -256,6 +257,11 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         group = self.tape.groups[number]
         if group in self._unwritten and not any(tensor is other for other in writes):
             self._unwritten.discard(group)
+            # The whole memory, where it is still there: other views of it will be used too.
+            names = self._memory.get(_memory_of(tensor), ())
+            whole = next((r() for r, i in names if i == group), None)
+            if whole is not None:
+                tensor, number = whole, group
             self.tape.opaque[number] = len(self.tape.operations)
             self.tape.snapshots[number] = self._quietly(tensor.detach().clone)
 

@@ -1,18 +1,25 @@
 """Derivatives from values of a function alone, with a bound of their error.
 
 Central differences at shrinking steps are extrapolated to a step of zero (Richardson, in the
-manner of Ridders). Large steps suffer from the function's curvature, small ones from rounding;
-what neighbouring extrapolations disagree by, and the rounding of the values, bound the error.
+manner of Ridders). Large steps suffer from the function's curvature, small ones from rounding.
+What neighbouring extrapolations disagree by, the noise of the values carried through them, and
+what smaller steps say against an estimate bound its error.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 SHRINK = 1.6
 MOST_STEPS = 14
+# Steps below those, ten times smaller each: too coarse to be an estimate, but a witness.
+WITNESSES = 5
+# Values next to each other from which noise is measured, on either side of the middle.
+NEIGHBOURS = 6
+# A sample of noise is rarely larger than so many times its measured size.
+EXTREME = 8.0
 
 
 @dataclass(frozen=True)
@@ -31,36 +38,106 @@ def derivative(
     """The derivative of a function of one number at 0.
 
     `scale` is a step over which it changes noticeably, `epsilon` the relative rounding error of
-    its values.
+    its values. At a kink the bound reaches from the slope on one side to that on the other.
 
     >>> found = derivative(lambda t: math.exp(2 * t))
     >>> abs(found.value - 2) <= found.bound < 1e-9
     True
     """
-    middle = abs(function(0.0))
-    tableau: list[list[float]] = []
-    sweep: list[tuple[float, float]] = []
-    best, bound = math.nan, math.inf
-    step = scale / 4
-    for i in range(MOST_STEPS):
-        high, low = function(step), function(-step)
-        slope = (high - low) / (2 * step)
-        sweep.append((step, slope))
-        noise = epsilon * max(abs(high), abs(low), middle) / step
-        row = [slope]
-        factor = SHRINK**2
-        for j in range(1, i + 1):
-            row.append((row[j - 1] * factor - tableau[i - 1][j - 1]) / (factor - 1))
-            factor *= SHRINK**2
-            guess = max(abs(row[j] - row[j - 1]), abs(row[j] - tableau[i - 1][j - 1]))
-            # Extrapolation multiplies the noise of what it combines; twice it is enough here.
-            guess = guess + 2 * noise
-            if guess < bound:
-                best, bound = row[j], guess
-        tableau.append(row)
-        if i and not math.isfinite(row[-1]):
-            break
-        if i > 3 and abs(row[i] - tableau[i - 1][i - 1]) > 4 * bound:
-            break
-        step /= SHRINK
-    return Derivative(best, bound, tuple(sweep))
+    middle = function(0.0)
+    steps = [scale / 4 / SHRINK**i for i in range(MOST_STEPS)]
+    steps += [steps[-1] / 10**i for i in range(1, WITNESSES + 1)]
+    values = [(function(step), function(-step)) for step in steps]
+    sweep = [(s, (high - low) / (2 * s)) for s, (high, low) in zip(steps, values, strict=True)]
+    noise = max(
+        _noise(function, middle, scale * min(1 / 32, max(2e-4, epsilon))),
+        _noise_of_witnesses(sweep[MOST_STEPS - 1 :]),
+    )
+    slopes, kinks = _Limit(2), _Limit(1)
+    for i, ((step, slope), (high, low)) in enumerate(zip(sweep, values, strict=True)):
+        error = max(noise, epsilon * max(abs(high), abs(low), abs(middle))) / step
+        slopes.add(slope, error, extrapolated=i < MOST_STEPS)
+        # Slopes on the two sides; their difference goes to zero unless there is a kink.
+        bend = (high - middle) / step - (middle - low) / step
+        kinks.add(bend, 4 * error, extrapolated=i < MOST_STEPS)
+    value, bound = slopes.found()
+    bend, unsure = kinks.found()
+    bound += (abs(bend) + unsure) / 2
+    return Derivative(value, bound if math.isfinite(bound) else math.inf, tuple(sweep))
+
+
+@dataclass
+class _Limit:
+    """What a quantity goes to with its step, if it is even (`first` 2) or odd (1) in the step."""
+
+    first: int
+    _row: list[tuple[float, float]] = field(default_factory=list)
+    # For each step the estimates that it allows, each with its error.
+    _estimates: list[list[tuple[float, float]]] = field(default_factory=list)
+
+    def add(self, plain: float, noise: float, *, extrapolated: bool) -> None:
+        """Take in a quantity at the next smaller step, with the noise it carries."""
+        above, estimates = self._row, []
+        row = [(plain, noise)]
+        if above:
+            # Twice what it moved by: an odd quantity is still 1 / (SHRINK - 1) of that away.
+            estimates.append((plain, 2 * abs(plain - above[0][0]) + noise))
+        for j in range(1, len(above) + 1 if extrapolated else 1):
+            factor = SHRINK ** (self.first + 2 * (j - 1))
+            (here, own), (there, other) = row[j - 1], above[j - 1]
+            better = (here * factor - there) / (factor - 1)
+            row.append((better, (own * factor + other) / (factor - 1)))
+            apart = [abs(better - here), abs(better - there)]
+            if j < len(above):
+                # Two neighbours agree by chance now and then; three seldom do.
+                apart.append(abs(better - above[j][0]))
+                estimates.append((better, max(apart) + row[j][1]))
+        self._row = row
+        if not math.isfinite(plain):
+            # Out of the function's domain; smaller steps may be within.
+            self._row = []
+            estimates = [(math.nan, math.inf)]
+        self._estimates.append(estimates)
+
+    def found(self) -> tuple[float, float]:
+        """The limit and a bound of its error, which no smaller step speaks against."""
+        best, bound = math.nan, math.inf
+        against: list[tuple[float, float]] = []
+        for estimates in reversed(self._estimates):
+            for value, error in estimates:
+                objections = [abs(value - other) - unsure for other, unsure in against]
+                honest = max([error, *(o + error for o in objections if o > error)])
+                if honest < bound:
+                    best, bound = value, honest
+            if estimates:
+                strongest = min(estimates, key=lambda e: e[1])
+                if not math.isfinite(strongest[1]) and not math.isfinite(bound):
+                    break
+                against.append(strongest)
+        return best, bound
+
+
+def _noise(function: Callable[[float], float], middle: float, apart: float) -> float:
+    """How far values may be off, from high differences of neighbours (Hamming; Moré and Wild)."""
+    values = [
+        middle if i == 0 else function(i * apart) for i in range(-NEIGHBOURS, NEIGHBOURS + 1)
+    ]
+    levels = []
+    for k in range(1, NEIGHBOURS + 2):
+        values = [b - a for a, b in zip(values, values[1:], strict=False)]
+        weight = math.factorial(k) ** 2 / math.factorial(2 * k)
+        # Squares of very large or small numbers leave the range of floats; a hypotenuse does not.
+        levels.append(math.hypot(*values) * math.sqrt(weight / len(values)))
+    # Smooth parts vanish from high differences, noise stays at its level.
+    pairs = [max(a, b) for a, b in zip(levels, levels[1:], strict=False)]
+    found = min(pairs)
+    return EXTREME * found if math.isfinite(found) else 0.0
+
+
+def _noise_of_witnesses(sweep: list[tuple[float, float]]) -> float:
+    """How far values may be off, from slopes so close to 0 that they should be the same."""
+    apart = [
+        abs(slope - above) * step
+        for (_, above), (step, slope) in zip(sweep, sweep[1:], strict=False)
+    ]
+    return 2 * max((a for a in apart if math.isfinite(a)), default=0.0)

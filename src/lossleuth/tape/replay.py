@@ -115,6 +115,8 @@ class _Pass:
         for group, number in self._last_use.items():
             self._ending.setdefault(number, []).append(group)
         self._members: dict[int, list[int]] = {}
+        # Memory that was filled outside torch, and the operation before which that was seen.
+        self._opaque = dict(self._tape.opaque)
 
     # values
 
@@ -166,10 +168,9 @@ class _Pass:
     # operations
 
     def do(self, operation: Operation) -> None:
-        if operation.number in (self._tape.opaque.get(i) for i in operation.inputs):
-            for i in operation.inputs:
-                if self._tape.opaque.get(i) == operation.number:
-                    self._values.pop(i, None)
+        for number in [i for i, at in self._opaque.items() if at <= operation.number]:
+            del self._opaque[number]
+            self._refill(number)
         for number in operation.written:
             self._make_writable(number)
         args = self._decoded(operation.args, operation)
@@ -208,12 +209,21 @@ class _Pass:
         )
         return fresh.copy_(value)
 
+    def _refill(self, number: int) -> None:
+        """Memory gets the values that somebody else than torch has written to it."""
+        if number in self._values:
+            self._values[number] = self._replay.widened(self._tape.snapshots[number])
+            self._renew_views(number)
+
     def _make_writable(self, number: int) -> None:
         root = number
         self.value_of(root)
         while root in self._parents:
             root = self._parents[root]
         self._values[root] = self.value_of(root).clone()
+        self._renew_views(root)
+
+    def _renew_views(self, root: int) -> None:
         waiting = [root]
         while waiting:
             parent = waiting.pop()

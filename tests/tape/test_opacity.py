@@ -1,0 +1,51 @@
+"""What a replay cannot see through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from steps import SmallModel, recorded_step
+from torch import Tensor
+
+from lossleuth.tape.opacity import hidden_parameters, opaque_calls
+
+
+class Plain(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        # Made inside by torch itself: nothing strange about it.
+        return x * torch.full_like(x, 2.0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient * 2
+
+
+class Outside(Plain):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return torch.from_numpy(x.detach().numpy() * 2) * 1.0
+
+
+def hidden(function: Any) -> set[str]:
+    def plant(model: SmallModel) -> None:
+        model.between = function
+
+    window = recorded_step(change=plant)
+    run = window.backwards[0]
+    roots = [root for root in run.roots if root is not None]
+    found = hidden_parameters(window.tape, roots, run.at)
+    assert bool(opaque_calls(window.tape)) == bool(found)
+    return {window.names[number] for number in found}
+
+
+def test_a_function_within_torch_hides_nothing() -> None:
+    assert hidden(Plain.apply) == set()
+
+
+def test_a_function_outside_torch_hides_what_is_upstream_of_it() -> None:
+    names = hidden(Outside.apply)
+    assert "qkv.weight" in names
+    assert "tokens.weight" in names
+    assert not names & {"up.weight", "down.weight", "head.weight"}

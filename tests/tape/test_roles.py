@@ -1,0 +1,68 @@
+"""What the tensors of a step mean."""
+
+from __future__ import annotations
+
+import torch
+from steps import VOCABULARY, batch, recorded_step
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lossleuth.tape.roles import Roles, find_roles
+from lossleuth.tape.window import Window
+
+
+def roles_of(window: Window) -> Roles:
+    roles = find_roles(window)
+    assert roles is not None
+    return roles
+
+
+def test_tokens_logits_and_targets_of_the_usual_loss() -> None:
+    window = recorded_step()
+    roles = roles_of(window)
+    tape = window.tape
+    assert roles.vocabulary == VOCABULARY
+    assert roles.ignored == -100
+    assert roles.logits is not None
+    assert tape.layouts[roles.logits].shape[-1] == VOCABULARY
+    assert roles.targets is not None
+    assert roles.tokens is not None
+    assert tape.layouts[roles.tokens].shape == (3, 8)
+
+
+def test_positions_are_not_tokens_and_attention_is_no_prediction() -> None:
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        logits = model(tokens[:, :-1])
+        attention = (logits @ logits.transpose(1, 2)).softmax(-1)
+        logits = logits + 0.01 * attention @ logits
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+    roles = roles_of(recorded_step(loss))
+    assert roles.vocabulary == VOCABULARY
+
+
+def test_a_class_axis_in_the_middle_is_found() -> None:
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        return F.cross_entropy(model(tokens[:, :-1]).transpose(1, 2), tokens[:, 1:])
+
+    roles = roles_of(recorded_step(loss))
+    assert (roles.class_axis, roles.vocabulary) == (1, VOCABULARY)
+
+
+def test_a_lookup_by_index_is_a_lookup_too() -> None:
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        hidden = model.tokens.weight[tokens[:, :-1]]  # type: ignore[union-attr]  # a table
+        logits = model.head(hidden)  # type: ignore[operator]  # a module
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+    window = recorded_step(loss)
+    roles = roles_of(window)
+    assert roles.tokens is not None
+    assert window.tape.layouts[roles.tokens].shape == batch()[:, :-1].shape
+
+
+def test_a_loss_without_classes_has_no_logits() -> None:
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        return F.mse_loss(model(tokens[:, :-1]), torch.zeros(3, 8, VOCABULARY))
+
+    assert roles_of(recorded_step(loss)).logits is None

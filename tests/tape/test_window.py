@@ -1,0 +1,34 @@
+"""Recorded steps."""
+
+from __future__ import annotations
+
+import torch
+from steps import recorded_step
+
+from lossleuth.tape.window import Backward
+
+
+def test_what_a_backward_added_is_the_difference() -> None:
+    run = Backward(0, [0], [None], {1: torch.tensor([1.0]), 2: None, 3: None})
+    run.after = {1: torch.tensor([3.5]), 2: torch.tensor([2.0]), 3: None}
+    added = run.added()
+    assert added[1] is not None
+    assert added[1].item() == 2.5
+    assert added[2] is not None
+    assert added[2].item() == 2.0
+    assert added[3] is None
+
+
+def test_gradients_that_were_returned_add_to_nothing() -> None:
+    run = Backward(0, [0], [None], {1: torch.tensor([1.0])}, {1: torch.tensor([3.5])})
+    run.returned = True
+    added = run.added()
+    assert added[1] is not None
+    assert added[1].item() == 3.5
+
+
+def test_a_parameter_without_a_name_goes_by_its_shape() -> None:
+    window = recorded_step()
+    number = next(iter(window.tape.parameters))
+    window.names.clear()
+    assert "shape" in window.name_of(number)
