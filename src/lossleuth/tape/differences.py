@@ -8,6 +8,7 @@ what smaller steps say against an estimate bound its error.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 SHRINK = 1.6
 MOST_STEPS = 14
 # Steps below those, ten times smaller each: too coarse to be an estimate, but a witness.
-WITNESSES = 5
+WITNESSES = 6
 # Values next to each other from which noise is measured, on either side of the middle.
 NEIGHBOURS = 6
 # A sample of noise is rarely larger than so many times its measured size.
@@ -51,7 +52,7 @@ def derivative(
     sweep = [(s, (high - low) / (2 * s)) for s, (high, low) in zip(steps, values, strict=True)]
     noise = max(
         _noise(function, middle, scale * min(1 / 32, max(2e-4, epsilon))),
-        _noise_of_witnesses(sweep[MOST_STEPS - 1 :]),
+        _noise_of_witnesses(sweep[MOST_STEPS + 2 :]),
     )
     slopes, kinks = _Limit(2), _Limit(1)
     for i, ((step, slope), (high, low)) in enumerate(zip(sweep, values, strict=True)):
@@ -91,7 +92,7 @@ class _Limit:
             if j < len(above):
                 # Two neighbours agree by chance now and then; three seldom do.
                 apart.append(abs(better - above[j][0]))
-                estimates.append((better, max(apart) + row[j][1]))
+                estimates.append((better, 2 * max(apart) + row[j][1]))
         self._row = row
         if not math.isfinite(plain):
             # Out of the function's domain; smaller steps may be within.
@@ -119,25 +120,20 @@ class _Limit:
 
 def _noise(function: Callable[[float], float], middle: float, apart: float) -> float:
     """How far values may be off, from high differences of neighbours (Hamming; Moré and Wild)."""
-    values = [
-        middle if i == 0 else function(i * apart) for i in range(-NEIGHBOURS, NEIGHBOURS + 1)
-    ]
+    values = [middle if i == 0 else function(i * apart) for i in range(-NEIGHBOURS, NEIGHBOURS + 1)]
     levels = []
     for k in range(1, NEIGHBOURS + 2):
-        values = [b - a for a, b in zip(values, values[1:], strict=False)]
+        values = [b - a for a, b in itertools.pairwise(values)]
         weight = math.factorial(k) ** 2 / math.factorial(2 * k)
         # Squares of very large or small numbers leave the range of floats; a hypotenuse does not.
         levels.append(math.hypot(*values) * math.sqrt(weight / len(values)))
     # Smooth parts vanish from high differences, noise stays at its level.
-    pairs = [max(a, b) for a, b in zip(levels, levels[1:], strict=False)]
+    pairs = [max(a, b) for a, b in itertools.pairwise(levels)]
     found = min(pairs)
     return EXTREME * found if math.isfinite(found) else 0.0
 
 
 def _noise_of_witnesses(sweep: list[tuple[float, float]]) -> float:
     """How far values may be off, from slopes so close to 0 that they should be the same."""
-    apart = [
-        abs(slope - above) * step
-        for (_, above), (step, slope) in zip(sweep, sweep[1:], strict=False)
-    ]
-    return 2 * max((a for a in apart if math.isfinite(a)), default=0.0)
+    apart = [abs(slope - above) * step for (_, above), (step, slope) in itertools.pairwise(sweep)]
+    return 3 * max((a for a in apart if math.isfinite(a)), default=0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import FrameType
@@ -12,8 +13,9 @@ import lossleuth
 from lossleuth.places import is_library
 from lossleuth.tape.tape import Place
 
-_TORCH = str(Path(torch.__file__).parent)
-_OURS = str(Path(lossleuth.__file__).parent)
+# With the separator: torchvision begins like torch and is not.
+_TORCH = str(Path(torch.__file__).parent) + os.sep
+_OURS = str(Path(lossleuth.__file__).parent) + os.sep
 _APPLY = str(Path(torch.__file__).parent / "autograd" / "function.py")
 
 

@@ -43,6 +43,9 @@ def torch_problem(function: Callable[..., Any], inputs: list[Any], seed: int) ->
     def scalar(given: list[Any]) -> Tensor:
         out = function(*given)
         outs = [o for o in (out if isinstance(out, list | tuple) else (out,)) if _is_float(o)]
+        if not outs:
+            found = type(out).__name__
+            raise TypeError(f"expected floating-point tensors from the function, found {found}")
         if not weights:
             generator = torch.Generator().manual_seed(seed)
             weights.extend(
@@ -121,7 +124,9 @@ def _backward(
             given[place] = base[place].clone().requires_grad_()
         out = scalar(given)
         if not out.requires_grad:
-            raise TypeError("expected a function that torch can differentiate, found none")
+            raise TypeError(
+                "expected a result with a graph, found one that torch cannot differentiate"
+            )
         found = torch.autograd.grad(out, [given[i] for i in places], allow_unused=True)
     return tuple(
         np.zeros(tuple(base[i].shape)) if g is None else g.detach().double().cpu().numpy()
@@ -140,32 +145,50 @@ def given_problem(
     if named is None:
         sequence = list(parameters)
         named = {f"parameter {i}": value for i, value in enumerate(sequence)}
-    names, values = tuple(named), tuple(_detached(v) for v in named.values())
+    if not named:
+        raise TypeError("expected parameters, found none: pass a list of tensors or arrays")
+    names, values = tuple(named), tuple(_detached(n, v) for n, v in named.items())
     given = gradient(*values) if callable(gradient) else gradient
     if isinstance(given, Mapping):
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise ValueError(f"expected a gradient for each parameter, found none for {missing[0]}")
         given = [given[name] for name in names]
-    if isinstance(given, np.ndarray | Tensor):
+    if isinstance(given, np.ndarray | Tensor | np.generic | float | int):
         given = [given]
-    claimed = tuple(_array(g) for g in given)
-    if [c.shape for c in claimed] != [np.shape(_array(v)) for v in values]:
-        expected = ", ".join(str(np.shape(_array(v))) for v in values)
+    given = list(given)
+    for name, one in zip(names, given, strict=False):
+        if one is None:
+            raise ValueError(f"expected a gradient for each parameter, found None for {name}")
+    claimed = tuple(array(g) for g in given)
+    if [c.shape for c in claimed] != [np.shape(array(v)) for v in values]:
+        expected = ", ".join(str(np.shape(array(v))) for v in values)
         found = ", ".join(str(c.shape) for c in claimed)
         raise ValueError(f"expected gradients of shapes {expected}, found {found}")
     epsilon = max(_epsilon(v) for v in values)
 
     def at(moved: tuple[Any, ...]) -> float:
-        value = loss(*moved)
-        return float(value.detach()) if isinstance(value, Tensor) else float(value)
+        value = array(loss(*moved))
+        if value.size != 1:
+            raise ValueError(f"expected a single number from the loss, found shape {value.shape}")
+        return float(value.reshape(()))
 
     forward = _forward_mode(lambda moved: loss(*moved), values)
     return Problem(names, values, claimed, at, forward, max(epsilon, 2.0**-52))
 
 
-def _detached(value: Any) -> Any:
-    return value.detach() if isinstance(value, Tensor) else np.asarray(value)
+def _detached(name: str, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        if not value.is_floating_point():
+            raise TypeError(f"expected floating-point parameters, found {name} of {value.dtype}")
+        return value.detach()
+    found = np.asarray(value)
+    # Whole numbers cannot be moved a little.
+    return found if found.dtype.kind == "f" else found.astype(np.float64)
 
 
-def _array(value: Any) -> Vector:
+def array(value: Any) -> Vector:
+    """A value as an array of float64."""
     if isinstance(value, Tensor):
         value = value.detach().double().cpu().numpy()
     return np.asarray(value, dtype=np.float64)
@@ -174,21 +197,21 @@ def _array(value: Any) -> Vector:
 def shifted(value: Any, by: Vector) -> Any:
     """A value with something added, of the same kind and type."""
     if isinstance(value, Tensor):
-        return (value.double() + torch.from_numpy(by)).to(value.dtype)
-    return (value.astype(np.float64) + by).astype(value.dtype)
+        return (value.double() + torch.as_tensor(by, device=value.device)).to(value.dtype)
+    return np.asarray(value.astype(np.float64) + by, dtype=value.dtype)
 
 
 def size(value: Any) -> float:
     """Typical size of a value, for a step that suits it."""
-    array = _array(value)
-    found = float(np.sqrt(np.mean(array**2))) if array.size else 1.0
+    numbers = array(value)
+    found = float(np.sqrt(np.mean(numbers**2))) if numbers.size else 1.0
     return found if found > 0 else 1.0
 
 
 def _epsilon(value: Any) -> float:
     if isinstance(value, Tensor):
         return float(torch.finfo(value.dtype).eps)
-    return float(np.finfo(value.dtype).eps) if value.dtype.kind == "f" else 2.0**-52
+    return float(np.finfo(value.dtype).eps)
 
 
 def _is_float(value: Any) -> bool:

@@ -39,10 +39,11 @@ def attention(given: Arguments) -> Tensor:
         raise CannotReplay("dropout inside a fused attention kernel")
     query, key, value = given["query"], given["key"], given["value"]
     mask = given.get("attn_mask", given.get("attn_bias"))
-    if key.shape[1] != query.shape[1]:
-        times = query.shape[1] // key.shape[1]
-        key, value = (x.repeat_interleave(times, 1) for x in (key, value))
-    scale = given.get("scale") or query.shape[-1] ** -0.5
+    if key.shape[-3] != query.shape[-3]:
+        times = query.shape[-3] // key.shape[-3]
+        key, value = (x.repeat_interleave(times, -3) for x in (key, value))
+    scale = given.get("scale")
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
     scores = (query @ key.transpose(-2, -1)) * scale
     if given.get("is_causal"):
         allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
@@ -52,9 +53,10 @@ def attention(given: Arguments) -> Tensor:
             scores = scores.masked_fill(~mask, float("-inf"))
         else:
             scores = scores + mask
-    # A query that may look nowhere gets zeros from the fused kernels, not NaN.
-    weights = torch.softmax(scores, -1)
+    # A query that may look nowhere gets zeros from the fused kernels, not NaN; nor may its
+    # gradient pass through the softmax of nothing.
     nowhere = torch.isneginf(scores).all(-1, keepdim=True)
+    weights = torch.softmax(scores.masked_fill(nowhere, 0.0), -1)
     return torch.matmul(weights.masked_fill(nowhere, 0.0), value)
 
 
@@ -79,10 +81,12 @@ def half_to_float(operation: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ..
 def functional(operation: OpOverload) -> Callable[..., Any] | None:
     """The variant that returns its result, of an operation that writes it to `out`."""
     packet = operation._overloadpacket
-    wanted = [a.name for a in operation._schema.arguments if not a.is_out]
+    # Types beside names: add.Tensor and add.Scalar differ in nothing else.
+    wanted = [(a.name, str(a.type)) for a in operation._schema.arguments if not a.is_out]
     for name in packet.overloads():  # type: ignore[no-untyped-call]  # untyped in torch
         candidate = getattr(packet, name)
         schema = candidate._schema
-        if not schema.is_mutable and [a.name for a in schema.arguments] == wanted:
+        found = [(a.name, str(a.type)) for a in schema.arguments]
+        if not schema.is_mutable and found == wanted:
             return candidate  # type: ignore[no-any-return]  # torch types overloads as Any
     return None
