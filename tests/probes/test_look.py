@@ -10,7 +10,9 @@ from lossleuth.record.values import encode_json
 
 def test_every_probe_speaks_and_its_numbers_can_be_recorded() -> None:
     found = look_at(recorded_step())
-    assert set(found) == {"gradient_truth", "functions", "updates", "leaks", "alignment"}
+    measured = {"gradient_truth", "functions", "updates", "leaks", "alignment", "cuts"}
+    measured |= {"reported", "hooks"}
+    assert set(found) == measured
     assert found["alignment"]["offset"] == 1
     _, left_out = encode_json(found)
     assert left_out == []

@@ -8,6 +8,7 @@ the recorded types: what rounding alone does.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
 
@@ -90,9 +91,17 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
 
 
 def replayed_gradients(
-    tape: Tape, run: Backward, *, wide: bool, cuts: Cuts = Cuts.KEPT
+    tape: Tape,
+    run: Backward,
+    *,
+    wide: bool,
+    cuts: Cuts = Cuts.KEPT,
+    between: Sequence[int] = (),
 ) -> Gradients:
-    """The gradient of what a backward pass differentiated, for all parameters on the tape."""
+    """The gradient of what a backward pass differentiated, for all parameters on the tape.
+
+    Also for the tensors `between` parameters and loss, where asked for.
+    """
     replay = Replay(tape, wide=wide, cuts=cuts)
     numbers = list(run.before)
     with torch.inference_mode(mode=False):
@@ -102,7 +111,7 @@ def replayed_gradients(
     roots = [root for root in run.roots if root is not None]
     if len(roots) != len(run.roots):
         raise CannotReplay("the program differentiated something that was made before the window")
-    made = replay.run(roots, before=run.at, leaves=leaves)
+    made = replay.run(roots, before=run.at, leaves=leaves, kept=between)
     outputs = [made[root] for root in roots]
     if not any(output.requires_grad for output in outputs):
         raise CannotReplay("no recorded operation leads from a parameter to the loss")
@@ -111,6 +120,7 @@ def replayed_gradients(
         for output, seed in zip(outputs, run.seeds, strict=True)
     ]
     live = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
+    leaves |= {i: made[i] for i in between if i in made and made[i].requires_grad}
     found = torch.autograd.grad(
         [o for o, _ in live],
         list(leaves.values()),

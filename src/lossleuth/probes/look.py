@@ -6,9 +6,12 @@ from dataclasses import asdict
 from typing import Any
 
 from lossleuth.probes.alignment import alignment
+from lossleuth.probes.cuts import cuts
 from lossleuth.probes.function_truth import function_truths
 from lossleuth.probes.gradient_truth import gradient_truth
+from lossleuth.probes.hooks import hooks
 from lossleuth.probes.leaks import leaks
+from lossleuth.probes.reported import reported
 from lossleuth.probes.update_truth import update_truths
 from lossleuth.tape.roles import find_roles
 from lossleuth.tape.window import Window
@@ -17,9 +20,13 @@ from lossleuth.tape.window import Window
 def look_at(window: Window) -> dict[str, Any]:
     """Every probe's numbers, by the probe's name."""
     truths = [gradient_truth(window, run) for run in window.backwards]
+    hooked = [found for run in window.backwards for found in hooks(window, run)]
     roles = find_roles(window)
     return {
         "gradient_truth": [asdict(truth) for truth in truths],
+        "cuts": [asdict(cuts(window, run)) for run in window.backwards],
+        "reported": [asdict(r) for r in reported(window, roles.run)] if roles else [],
+        "hooks": [asdict(found) for found in hooked],
         "functions": [asdict(truth) for truth in function_truths(window)],
         "updates": [asdict(truth) for truth in update_truths(window)],
         "leaks": asdict(leaks(window, roles)),

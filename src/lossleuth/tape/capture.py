@@ -17,14 +17,19 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from lossleuth.tape.contents import (
+    READ,
+    kept_results,
+    memory_of,
+    seen_alike,
+    written_tensors,
+)
 from lossleuth.tape.frames import custom_function, place_of
 from lossleuth.tape.schemas import (
     EMPTY,
-    is_random,
     is_view,
     short_name,
     tensors_in,
-    written_arguments,
 )
 from lossleuth.tape.tape import FunctionCall, Layout, Operation, Read, Ref, Tape
 
@@ -33,7 +38,6 @@ aten = torch.ops.aten
 COPIED_BYTES = 1 << 22
 # Tensors that are remembered for each piece of memory.
 MOST_NAMES = 8
-_READ = aten._local_scalar_dense.default
 
 
 class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped base
@@ -83,6 +87,11 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         found = self._known.get(id(tensor))
         return found[1] if found is not None and found[0]() is tensor else None
 
+    def tensor(self, number: int) -> Tensor | None:
+        """The tensor of a number, if it is still there."""
+        references = (reference for reference, i in self._known.values() if i == number)
+        return next((reference() for reference in references), None)
+
     def number_of(self, tensor: Tensor) -> int:
         """The number of a tensor; one that nothing made is a leaf from now on."""
         found = self.known(tensor)
@@ -103,7 +112,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
     def _was_moved(self, tensor: Tensor, number: int) -> bool:
         """Whether a leaf was given other memory, which no operation tells."""
         content = self.tape.contents.get(number)
-        return content is not None and _memory_of(content) != _memory_of(tensor)
+        return content is not None and memory_of(content) != memory_of(tensor)
 
     def _quietly(self, make: Callable[[], Tensor]) -> Tensor:
         self.ignoring += 1
@@ -120,7 +129,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         stride = tuple(tensor.stride()) if strided else None
         tape.layouts[number] = Layout(tensor.dtype, tuple(tensor.shape), stride)
         tape.groups[number] = number if parent is None else tape.groups[parent]
-        memory = _memory_of(tensor)
+        memory = memory_of(tensor)
         if memory is not None:
             there = self._memory.setdefault(memory, [])
             there.append((reference, number))
@@ -130,19 +139,19 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
 
     def _owner(self, tensor: Tensor) -> int | None:
         """A known tensor that is still there and holds the same memory."""
-        memory = _memory_of(tensor)
+        memory = memory_of(tensor)
         for reference, number in reversed(self._memory.get(memory, ())):
             other = reference()
-            if other is not None and _memory_of(other) == memory:
+            if other is not None and memory_of(other) == memory:
                 return number
         return None
 
     def _twin(self, tensor: Tensor) -> int | None:
         """A known tensor that is the same memory seen in the same way."""
-        memory = _memory_of(tensor)
+        memory = memory_of(tensor)
         for reference, number in reversed(self._memory.get(memory, ())):
             other = reference()
-            if other is not None and _memory_of(other) == memory and _seen_alike(other, tensor):
+            if other is not None and memory_of(other) == memory and seen_alike(other, tensor):
                 return number
         return None
 
@@ -172,7 +181,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         kwargs = kwargs or {}
         if self.ignoring:
             return func(*args, **kwargs)
-        writes = [t for t in _written(func, args, kwargs) if isinstance(t, Tensor)]
+        writes = written_tensors(func, args, kwargs)
         if self._paused:
             for tensor in writes:
                 self._save_before_write(tensor)
@@ -186,6 +195,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         live = tuple(tensor.requires_grad for tensor in inputs)
         for tensor, number in zip(inputs, numbers, strict=True):
             self.note_function_output(tensor, number)
+            self.note_hooks(tensor, number)
             if self._unwritten and not is_view(func):
                 self._meet_unwritten(tensor, number, writes)
         for tensor in writes:
@@ -210,8 +220,8 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
             written=written,
             function=function,
         )
-        operation.kept = _kept(func, inputs, results)
-        if func is _READ:
+        operation.kept = kept_results(func, inputs, results)
+        if func is READ:
             place, by_user = place_of()
             read = Read(numbers[0], out, place, by_user, operation.number)
             self.tape.reads.append(read)
@@ -258,7 +268,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         if group in self._unwritten and not any(tensor is other for other in writes):
             self._unwritten.discard(group)
             # The whole memory, where it is still there: other views of it will be used too.
-            names = self._memory.get(_memory_of(tensor), ())
+            names = self._memory.get(memory_of(tensor), ())
             whole = next((r() for r, i in names if i == group), None)
             if whole is not None:
                 tensor, number = whole, group
@@ -303,46 +313,12 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
                     self.calls[node] = call
                     return
 
+    def note_hooks(self, tensor: Tensor, number: int) -> None:
+        """Remember the functions that are registered for a tensor's gradient."""
+        hooks = tensor._backward_hooks
+        if hooks:
+            self.tape.hooks[number] = list(hooks.values())
+
     def _made_by(self, call: FunctionCall, number: int) -> bool:
         made = self.tape.operations[call.first : call.last + 1]
         return any(number in operation.outputs for operation in made)
-
-
-def _written(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    found: list[Any] = []
-    for position, name in written_arguments(func):
-        value = args[position] if position < len(args) else kwargs.get(name)
-        found.extend(value if isinstance(value, list | tuple) else (value,))
-    return found
-
-
-def _kept(func: OpOverload, inputs: list[Tensor], results: tuple[Any, ...]) -> Any:
-    """Results that must be those of the recording whenever the operation is done again."""
-    if func is _READ:
-        return results
-    if is_random(func):
-        return tuple(r.detach().clone() if isinstance(r, Tensor) else r for r in results)
-    if any(tensor.is_floating_point() for tensor in inputs):
-        # A choice, such as the largest of some numbers, may fall differently in other precision.
-        chosen = tuple(
-            r.detach().clone() if isinstance(r, Tensor) and not r.is_floating_point() else None
-            for r in results
-        )
-        return chosen if any(c is not None for c in chosen) else None
-    return None
-
-
-def _memory_of(tensor: Tensor) -> int | None:
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (NotImplementedError, RuntimeError):
-        return None
-
-
-def _seen_alike(one: Tensor, other: Tensor) -> bool:
-    return (
-        one.dtype == other.dtype
-        and one.shape == other.shape
-        and one.stride() == other.stride()
-        and one.storage_offset() == other.storage_offset()
-    )

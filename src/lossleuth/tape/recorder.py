@@ -62,12 +62,15 @@ class Recorder:
         for root, number in zip(roots, known, strict=True):
             if number is not None:
                 capture.note_function_output(root, number)
+        for number, parameter in window.tape.parameters.items():
+            capture.note_hooks(parameter, number)
         given = [s.detach().clone() if isinstance(s, Tensor) else None for s in seeds]
         given += [None] * (len(known) - len(given))
         at, before = len(window.tape.operations), _gradients(window.tape.parameters)
-        self._hooks = self._watch_functions()
+        run = Backward(at, known, given, before, place=place, creates_graph=creates_graph)
+        self._hooks = [*self._watch_functions(), *self._watch_hooked(run)]
         capture.pause()
-        return Backward(at, known, given, before, place=place, creates_graph=creates_graph)
+        return run
 
     def end_backward(
         self, run: Backward, returned: Sequence[tuple[Any, Tensor | None]] | None = None
@@ -91,6 +94,16 @@ class Recorder:
     def _watch_functions(self) -> list[Any]:
         """Keep what goes into the backward of each custom function, and what comes out."""
         return [node.register_hook(_keeper(call)) for node, call in self.capture.calls.items()]
+
+    def _watch_hooked(self, run: Backward) -> list[Any]:
+        """Keep the gradients of tensors that the program has hooks on: ours come last."""
+        parameters = self.window.tape.parameters
+        hooks = []
+        for number in self.window.tape.hooks:
+            tensor = self.capture.tensor(number)
+            if tensor is not None and number not in parameters:
+                hooks.append(tensor.register_hook(_holder(run, number)))  # type: ignore[no-untyped-call]  # untyped
+        return hooks
 
     # update
 
@@ -149,3 +162,11 @@ def _keeper(call: Any) -> Any:
             call.given = [None if g is None else g.detach().clone() for g in given]
 
     return keep
+
+
+def _holder(run: Backward, number: int) -> Any:
+    def hold(gradient: Tensor) -> None:
+        with dispatch._disable_current_modes():
+            run.hooked[number] = gradient.detach().clone()
+
+    return hold

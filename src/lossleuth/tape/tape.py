@@ -107,6 +107,8 @@ class Tape:
     groups: dict[int, int] = field(default_factory=dict)
     functions: list[FunctionCall] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
+    # Functions that the program wants called with a tensor's gradient, which they may change.
+    hooks: dict[int, list[Any]] = field(default_factory=dict)
     # Tensors whose values came from somewhere that torch did not see, with the operation.
     opaque: dict[int, int] = field(default_factory=dict)
 

@@ -26,6 +26,8 @@ class Backward:
     # Gradients that were returned, not added to `.grad`.
     returned: bool = False
     creates_graph: bool = False
+    # Gradients of tensors that have hooks, after those have run.
+    hooked: dict[int, Tensor] = field(default_factory=dict)
 
     def added(self) -> Gradients:
         """What this run contributed to each parameter's gradient."""

@@ -1,0 +1,71 @@
+"""Do hooks of the program change gradients?
+
+A hook is any function that the program registered for a tensor's gradient. The hooks are not run
+again, since they are the user's code and may count or print; what the engine had after them is
+compared with the true gradient of the same tensor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lossleuth.probes.distance import distance, norm
+from lossleuth.probes.gradient_truth import replayed_gradients
+from lossleuth.tape.substitutes import CannotReplay
+from lossleuth.tape.tape import Tape
+from lossleuth.tape.window import Backward, Window
+
+
+@dataclass(frozen=True)
+class Hooked:
+    """A tensor with hooks: where they were written, and the error of its gradient after them."""
+
+    tensor: str
+    places: tuple[str, ...]
+    error: float | None
+    floor: float | None
+    untested: str | None = None
+
+
+def hooks(window: Window, run: Backward) -> list[Hooked]:
+    """All tensors with hooks, those nearest to the loss first: errors flow on from there."""
+    tape, used = window.tape, run.added()
+    if not tape.hooks:
+        return []
+    numbers = sorted(tape.hooks, key=lambda i: (i in tape.leaves, -i))
+    between = [i for i in numbers if i not in used]
+    try:
+        true = replayed_gradients(tape, run, wide=True, between=between)
+        noisy = replayed_gradients(tape, run, wide=False, between=between)
+    except CannotReplay as reason:
+        return [
+            Hooked(_name(window, i), _places(tape, i), None, None, str(reason)) for i in numbers
+        ]
+    found = []
+    for number in numbers:
+        there, wanted = run.hooked.get(number, used.get(number)), true.get(number)
+        if wanted is None or there is None:
+            continue
+        unit = norm([wanted]) or 1.0
+        error, floor = distance(there, wanted) / unit, distance(noisy.get(number), wanted) / unit
+        found.append(Hooked(_name(window, number), _places(tape, number), error, floor))
+    return found
+
+
+def _name(window: Window, number: int) -> str:
+    if number in window.tape.leaves:
+        return window.name_of(number)
+    maker = window.tape.makers().get(number)
+    return "a tensor" if maker is None else f"the result of {maker.name} at {maker.place}"
+
+
+def _places(tape: Tape, number: int) -> tuple[str, ...]:
+    return tuple(_place(hook) for hook in tape.hooks[number])
+
+
+def _place(hook: Any) -> str:
+    code = getattr(hook, "__code__", None)
+    if code is None:
+        code = getattr(type(hook).__dict__.get("__call__"), "__code__", None)
+    return "?" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
