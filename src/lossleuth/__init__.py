@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lossleuth.observe.inside import watch as watch
     from lossleuth.record.read import Record as Record
+    from lossleuth.tape.check import check_gradient as check_gradient
     from lossleuth.types import BadInput as BadInput
 
 __version__ = "0.1.0.dev0"
-__all__ = ["BadInput", "Record", "watch"]
+__all__ = ["BadInput", "Record", "check_gradient", "watch"]
 
 _HOMES = {
     "BadInput": "lossleuth.types",
     "Record": "lossleuth.record.read",
+    "check_gradient": "lossleuth.tape.check",
     "watch": "lossleuth.observe.inside",
 }
 

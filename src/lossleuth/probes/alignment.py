@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lossleuth.probes.leaks import _token_values
 from lossleuth.tape.replay import Replay
-from lossleuth.tape.roles import Roles
+from lossleuth.tape.roles import Roles, token_values
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.window import Window
 
@@ -36,7 +35,7 @@ def alignment(window: Window, roles: Roles | None) -> Alignment:
     """Compare the targets of the loss with the tokens of the input."""
     if roles is None or roles.targets is None or roles.scores is None or roles.logits is None:
         return Alignment(None, {}, 0, 0, "no targets that a loss picks by were found")
-    tokens = _token_values(window, roles)
+    tokens = token_values(window.tape, roles)
     if tokens is None or tokens.dim() != 2:
         return Alignment(None, {}, 0, 0, "the tokens are not rows of positions")
     try:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.tape.replay import Replay
-from lossleuth.tape.roles import Roles
+from lossleuth.tape.roles import Roles, token_values
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.window import Window
 
@@ -38,7 +38,7 @@ def leaks(window: Window, roles: Roles | None) -> Leaks:
     if roles is None or roles.logits is None or roles.tokens is None:
         return Leaks(None, None, None, None, "no logits that depend on tokens were found")
     tape = window.tape
-    tokens = _token_values(window, roles)
+    tokens = token_values(window.tape, roles)
     logits_shape = tape.layouts[roles.logits].shape
     if tokens is None or tokens.dim() != 2 or tokens.shape[1] < 2:
         return Leaks(None, None, None, None, "the tokens are not rows of positions")
@@ -98,23 +98,3 @@ def _others(tokens: Tensor, present: Tensor) -> Tensor:
     place = torch.searchsorted(known, present.contiguous())
     far: Tensor = known[(place + 1 + len(known) // 2) % len(known)]
     return torch.where(far != present, far, known[(place + 1) % len(known)])
-
-
-def _token_values(window: Window, roles: Roles) -> Tensor | None:
-    """The tokens as the lookup saw them."""
-    if roles.tokens is None:
-        return None
-    replay = Replay(window.tape, gradients=False)
-    seen: list[Tensor] = []
-
-    def look(number: int, there: Tensor) -> Tensor:
-        if number == roles.tokens_at:
-            seen.append(there.detach().clone())
-        return there
-
-    assert roles.logits is not None
-    try:
-        replay.run([roles.logits], before=roles.run.at, inputs={roles.tokens: look})
-    except CannotReplay:
-        return None
-    return seen[0] if seen else None

@@ -6,12 +6,13 @@ of; tokens are the whole numbers that were looked up on the way to the logits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from lossleuth.tape.replay import Replay
+from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Ref, Tape
 from lossleuth.tape.window import Backward, Window
 
@@ -200,7 +201,12 @@ def _after(makers: dict[int, Operation], number: int) -> int:
     return 0 if maker is None else maker.number + 1
 
 
-def leaves_of(tape: Tape, numbers: Iterator[int]) -> set[int]:
-    """The leaves that these tensors depend on."""
-    operations = tape.needed_for(numbers)
-    return {i for operation in operations for i in operation.inputs if i in tape.leaves}
+def token_values(tape: Tape, roles: Roles) -> Tensor | None:
+    """The tokens as the lookup saw them."""
+    if roles.tokens is None:
+        return None
+    replay = Replay(tape, gradients=False)
+    try:
+        return replay.run([roles.tokens], before=roles.tokens_at)[roles.tokens].detach().clone()
+    except CannotReplay:
+        return None
