@@ -31,6 +31,8 @@ from lossleuth.tape.problems import (
 DIGITS = 200.0
 # A bound that is a larger share of the slope than this could hide a real fault.
 COARSEST = 1e-2
+# How far along a direction the function is looked at, as a share of the size of its inputs.
+REACH = 0.1
 FORWARD = "forward-mode derivative in float64"
 VALUES = "differences of values"
 
@@ -217,15 +219,23 @@ def _repeats(problem: Problem) -> bool:
 def _by_values(name: str, problem: Problem, directions: tuple[Vector, ...]) -> Along:
     known = [np.where(np.isfinite(c), c, 0.0) for c in problem.claimed]
 
-    def moved(step: float) -> float:
-        """What the claimed gradient does not explain; so the inputs' own rounding drops out."""
+    def places(step: float) -> tuple[Any, ...]:
         pairs = zip(problem.values, directions, strict=True)
-        places = tuple(shifted(v, step * d) for v, d in pairs)
-        steps = (p - v for p, v in zip(map(array, places), map(array, problem.values), strict=True))
-        explained = sum(float((k * s).sum()) for k, s in zip(known, steps, strict=True))
-        return problem.at(places) - explained
+        return tuple(shifted(v, step * d) for v, d in pairs)
 
-    found = derivative(moved, scale=0.1, epsilon=problem.epsilon * 8)
+    middle = problem.at(problem.values)
+    sizes = [abs(middle), *(abs(problem.at(places(step))) for step in (-REACH / 4, REACH / 4))]
+    largest = max((s for s in sizes if math.isfinite(s)), default=0.0)
+
+    def moved(step: float) -> float:
+        """The change that the claimed gradient does not explain; the inputs' rounding drops out."""
+        there = places(step)
+        pairs = zip(there, problem.values, known, strict=True)
+        explained = sum(float((k * (array(p) - array(v))).sum()) for p, v, k in pairs)
+        return (problem.at(there) - middle) - explained
+
+    epsilon = problem.epsilon * 8
+    found = derivative(moved, scale=REACH, epsilon=epsilon, noise=epsilon * largest)
     expected = sum(float((k * d).sum()) for k, d in zip(known, directions, strict=True))
     claimed, own = _claimed(problem, directions)
     sweep = tuple((step, slope + expected) for step, slope in found.sweep)

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 
 SHRINK = 1.6
 MOST_STEPS = 14
-# Steps below those, ten times smaller each: too coarse to be an estimate, but a witness.
+# Steps below those, each smaller by about ten: too coarse to be an estimate, but a witness. No
+# round number, lest 1 + step be exact and no rounding be seen.
 WITNESSES = 6
+WITNESS_SHRINK = math.pi**2
 # Values next to each other from which noise is measured, on either side of the middle.
 NEIGHBOURS = 6
 # A sample of noise is rarely larger than so many times its measured size.
@@ -34,12 +36,17 @@ class Derivative:
 
 
 def derivative(
-    function: Callable[[float], float], *, scale: float = 1.0, epsilon: float = 2.0**-52
+    function: Callable[[float], float],
+    *,
+    scale: float = 1.0,
+    epsilon: float = 2.0**-52,
+    noise: float = 0.0,
 ) -> Derivative:
     """The derivative of a function of one number at 0.
 
     `scale` is a step over which it changes noticeably, `epsilon` the relative rounding error of
-    its values. At a kink the bound reaches from the slope on one side to that on the other.
+    its values, `noise` an absolute one. At a kink the bound reaches from the slope on one side to
+    that on the other.
 
     >>> found = derivative(lambda t: math.exp(2 * t))
     >>> abs(found.value - 2) <= found.bound < 1e-9
@@ -47,10 +54,11 @@ def derivative(
     """
     middle = function(0.0)
     steps = [scale / 4 / SHRINK**i for i in range(MOST_STEPS)]
-    steps += [steps[-1] / 10**i for i in range(1, WITNESSES + 1)]
+    steps += [steps[-1] / WITNESS_SHRINK**i for i in range(1, WITNESSES + 1)]
     values = [(function(step), function(-step)) for step in steps]
     sweep = [(s, (high - low) / (2 * s)) for s, (high, low) in zip(steps, values, strict=True)]
     noise = max(
+        noise,
         _noise(function, middle, scale * min(1 / 32, max(2e-4, epsilon))),
         _noise_of_witnesses(sweep[MOST_STEPS + 2 :]),
     )

@@ -100,7 +100,7 @@ def _forward_mode(
             # Torch compiles some rules on first use, in a way that it has deprecated itself.
             warnings.simplefilter("ignore", DeprecationWarning)
             given = tuple(
-                forward_ad.make_dual(value, torch.from_numpy(direction).to(value))  # type: ignore[no-untyped-call]  # untyped
+                forward_ad.make_dual(value, torch.as_tensor(direction).to(value))  # type: ignore[no-untyped-call]  # untyped
                 for value, direction in zip(values, directions, strict=True)
             )
             out = forward_ad.unpack_dual(function(given))  # type: ignore[no-untyped-call]  # untyped
@@ -110,7 +110,7 @@ def _forward_mode(
         return None
     try:
         forward(tuple(np.zeros(tuple(value.shape)) for value in values))
-    except (RuntimeError, NotImplementedError, TypeError, AttributeError):
+    except (RuntimeError, NotImplementedError, TypeError, AttributeError, ValueError):
         return None
     return forward
 
@@ -124,9 +124,7 @@ def _backward(
             given[place] = base[place].clone().requires_grad_()
         out = scalar(given)
         if not out.requires_grad:
-            raise TypeError(
-                "expected a result with a graph, found one that torch cannot differentiate"
-            )
+            raise TypeError("expected a result that torch can differentiate, found a constant")
         found = torch.autograd.grad(out, [given[i] for i in places], allow_unused=True)
     return tuple(
         np.zeros(tuple(base[i].shape)) if g is None else g.detach().double().cpu().numpy()
