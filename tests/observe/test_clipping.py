@@ -83,3 +83,15 @@ def test_the_impact_is_that_of_a_real_adam_on_a_gradient_of_one_direction() -> N
     wanted = [a / b for a, b in zip(moved[True], moved[False], strict=True)]
     # Torch adds 1e-6 to the norm that it divides by.
     assert found == pytest.approx(wanted, rel=1e-5)
+
+
+def test_a_number_inside_a_transform_of_torch_func_is_read_as_it_is() -> None:
+    seen: list[float] = []
+
+    def square(x: torch.Tensor) -> torch.Tensor:
+        value = x * x
+        seen.append(kept(value))
+        return value
+
+    assert torch.func.grad(square)(torch.tensor(3.0)).item() == 6
+    assert seen == [9.0]

@@ -12,7 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from lossleuth.probes.gradient_truth import GradientTruth, gradient_truth, replayed_gradients
+from lossleuth.probes.gradient_truth import (
+    GradientTruth,
+    gradient_truth,
+    replayed_gradients,
+    stale_share,
+)
 from lossleuth.tape.replay import Cuts
 from lossleuth.tape.window import Window
 
@@ -216,3 +221,19 @@ def test_what_lies_behind_opaque_work_is_untested_and_the_rest_is_judged(functio
     assert all("opaque" in row.untested for row in truth.parameters if row.untested)
     assert truth.error < 10 * truth.floor
     assert truth.untested is None
+
+
+def test_a_loss_that_depends_on_a_gradient_is_untested_and_not_wrong() -> None:
+    window = recorded_step()
+    window.backwards[0].creates_graph = True
+    truth = truth_of(window)
+    assert truth.untested is not None
+    assert "higher order" in truth.untested
+
+
+def test_gradients_that_were_not_cleared_are_measured() -> None:
+    window = recorded_step()
+    assert stale_share(window) == 0
+    run = window.backwards[0]
+    run.before = {i: None if g is None else g / 2 for i, g in run.after.items()}
+    assert stale_share(window) == pytest.approx(1)

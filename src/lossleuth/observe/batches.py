@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lossleuth.kernels.tokens import count_supervised, token_fingerprint
+from lossleuth.observe.clipping import unwrapped
 from lossleuth.observe.origins import token_run
 from lossleuth.observe.unigram import TargetCounts, is_counted
 from lossleuth.observe.window import StepWindow, integer_tensors
@@ -44,6 +45,7 @@ class Batches:
             if not self._sees_lookups:
                 self._sees_lookups = True
                 self._tokens.clear()
+            tokens = unwrapped(tokens)
             self._tokens.append((tokens, tokens._version))
         return len(self._tokens) > MOST_WAITING
 
@@ -51,6 +53,7 @@ class Batches:
         """A cross-entropy was taken; whether the time has come to look at its targets."""
         if isinstance(targets, Tensor) and not targets.is_floating_point():
             classes = scores.shape[0 if scores.dim() == 1 else 1]
+            targets = unwrapped(targets)
             self._targets.append((targets, targets._version, ignored, classes))
         return len(self._targets) > MOST_WAITING
 

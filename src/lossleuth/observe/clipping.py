@@ -99,8 +99,17 @@ def plain_number(value: Any) -> float:
     return float(torch._C.TensorBase.item(value) if isinstance(value, Tensor) else value)
 
 
+def unwrapped(tensor: Tensor) -> Tensor:
+    """The tensor itself, where `torch.func` has put a wrapper around it."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor
+
+
 def kept(value: Any) -> Any:
     """A number as it is now; from a device it is fetched later, so that nothing waits for it."""
+    if isinstance(value, Tensor):
+        value = unwrapped(value)
     if type(value) is Tensor and value.is_cpu and value.numel() == 1:
         return torch._C.TensorBase.item(value)
     return value.detach().clone() if isinstance(value, Tensor) else value

@@ -48,6 +48,10 @@ class GradientTruth:
 
 def gradient_truth(window: Window, run: Backward) -> GradientTruth:
     """Compare what a backward pass added to each gradient with the truth."""
+    earlier = window.backwards[: window.backwards.index(run) + 1]
+    if any(other.creates_graph for other in earlier):
+        reason = "the loss may depend on a gradient (of higher order), which is not recorded"
+        return GradientTruth(nan, nan, nan, nan, (), reason)
     try:
         true = replayed_gradients(window.tape, run, wide=True)
         noisy = replayed_gradients(window.tape, run, wide=False)
@@ -131,3 +135,15 @@ def replayed_gradients(
         number: None if gradient is None else gradient.double()
         for number, gradient in zip(leaves, found, strict=True)
     }
+
+
+def stale_share(window: Window) -> float | None:
+    """Size of the gradient that was there before the step's first backward pass, over its own.
+
+    0 where gradients were cleared. Later passes of the step add to those before on purpose.
+    """
+    runs = [run for run in window.backwards if not run.returned]
+    if not runs:
+        return None
+    size = norm(runs[0].added().values())
+    return norm(runs[0].before.values()) / size if size else None

@@ -8,7 +8,7 @@ from typing import Any
 from lossleuth.probes.alignment import alignment
 from lossleuth.probes.cuts import cuts
 from lossleuth.probes.function_truth import function_truths
-from lossleuth.probes.gradient_truth import gradient_truth
+from lossleuth.probes.gradient_truth import gradient_truth, stale_share
 from lossleuth.probes.hooks import hooks
 from lossleuth.probes.leaks import leaks
 from lossleuth.probes.reported import reported
@@ -24,6 +24,7 @@ def look_at(window: Window) -> dict[str, Any]:
     roles = find_roles(window)
     return {
         "gradient_truth": [asdict(truth) for truth in truths],
+        "stale_share": stale_share(window),
         "cuts": [asdict(cuts(window, run)) for run in window.backwards],
         "reported": [asdict(r) for r in reported(window, roles.run)] if roles else [],
         "hooks": [asdict(found) for found in hooked],
