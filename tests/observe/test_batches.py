@@ -48,3 +48,15 @@ def test_few_tensors_are_kept_alive() -> None:
     batches = Batches()
     answers = [batches.looked_up(torch.tensor([5])) for _ in range(MOST_WAITING + 1)]
     assert answers == [False] * MOST_WAITING + [True]
+
+
+def test_tokens_inside_a_transform_of_torch_func_are_seen() -> None:
+    batches, window = Batches(), StepWindow(0.0)
+
+    def loss(weight: torch.Tensor) -> torch.Tensor:
+        batches.looked_up(torch.tensor([[3, 1, 4], [1, 5, 9]])[:, :-1])
+        batches.look(window, 0)
+        return weight.sum()
+
+    torch.func.grad(loss)(torch.ones(2))
+    assert [seen.count for seen in window.lookups] == [4]

@@ -11,6 +11,7 @@ from lossleuth.observe.clipping import (
     Clip,
     ClipImpact,
     clip_effect,
+    kept,
     plain_number,
     value_clip_effect,
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from lossleuth.kernels.tokens import count_supervised, token_fingerprint
 from lossleuth.observe.clipping import unwrapped
@@ -59,6 +61,14 @@ class Batches:
 
     def look(self, window: StepWindow, step: int) -> None:
         """Enter what was used since the last time into the step's window."""
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            # Inside a transform of `torch.func` every result of ours would be wrapped too.
+            with temporarily_clear_interpreter_stack():
+                self._look(window, step)
+        else:
+            self._look(window, step)
+
+    def _look(self, window: StepWindow, step: int) -> None:
         tokens, self._tokens = self._tokens, []
         targets, self._targets = self._targets, []
         for tensor, version in tokens:
