@@ -11,7 +11,7 @@ from lossleuth.record.values import encode_json
 def test_every_probe_speaks_and_its_numbers_can_be_recorded() -> None:
     found = look_at(recorded_step())
     measured = {"gradient_truth", "functions", "updates", "leaks", "alignment", "cuts"}
-    measured |= {"reported", "hooks", "stale_share"}
+    measured |= {"reported", "hooks", "stale_share", "precision", "first_non_finite"}
     assert set(found) == measured
     assert found["alignment"]["offset"] == 1
     _, left_out = encode_json(found)

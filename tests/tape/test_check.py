@@ -235,6 +235,11 @@ def test_noise_leaves_doubt() -> None:
         assert found.outcome is Outcome.CANNOT_TELL
 
 
+def test_a_forward_mode_that_coarse_values_cannot_confirm_condemns_nothing() -> None:
+    found = check_gradient(lambda x: OnlySeemsForward.apply(x).sum() + 1e14, [tensor(5)])
+    assert found.outcome is Outcome.CANNOT_TELL
+
+
 def test_no_number_leaves_doubt() -> None:
     x = tensor(5)
     assert check_gradient(lambda x: (x - 9).sqrt().sum(), [x]).outcome is Outcome.CANNOT_TELL

@@ -101,6 +101,14 @@ def test_noise_that_nobody_announced_widens_the_bound(seed: int, size: float) ->
     assert found.bound > size / 10
 
 
+@settings(deadline=None, max_examples=60)
+@given(rate=st.floats(0.5, 5), digits=st.integers(3, 5))
+def test_stairs_that_nobody_announced_widen_the_bound(rate: float, digits: int) -> None:
+    # Between two stairs every small slope is 0, and all of them agree.
+    found = derivative(lambda t: round(math.exp(rate * t), digits))
+    assert error_of(found, rate) <= found.bound
+
+
 def test_slopes_of_two_large_steps_that_agree_by_chance_convince_nobody() -> None:
     # The largest two steps, 0.25 and 0.25 / 1.6, see the same slope of this wave.
     def gap(w: float) -> float:

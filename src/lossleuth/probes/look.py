@@ -11,6 +11,7 @@ from lossleuth.probes.function_truth import function_truths
 from lossleuth.probes.gradient_truth import gradient_truth, stale_share
 from lossleuth.probes.hooks import hooks
 from lossleuth.probes.leaks import leaks
+from lossleuth.probes.precision import first_non_finite, precision
 from lossleuth.probes.reported import reported
 from lossleuth.probes.update_truth import update_truths
 from lossleuth.tape.roles import find_roles
@@ -22,6 +23,7 @@ def look_at(window: Window) -> dict[str, Any]:
     truths = [gradient_truth(window, run) for run in window.backwards]
     hooked = [found for run in window.backwards for found in hooks(window, run)]
     roles = find_roles(window)
+    broken = first_non_finite(window, roles.run) if roles else None
     return {
         "gradient_truth": [asdict(truth) for truth in truths],
         "stale_share": stale_share(window),
@@ -30,6 +32,8 @@ def look_at(window: Window) -> dict[str, Any]:
         "hooks": [asdict(found) for found in hooked],
         "functions": [asdict(truth) for truth in function_truths(window)],
         "updates": [asdict(truth) for truth in update_truths(window)],
+        "precision": [asdict(o) for o in precision(window, roles.run)] if roles else [],
+        "first_non_finite": None if broken is None else asdict(broken),
         "leaks": asdict(leaks(window, roles)),
         "alignment": asdict(alignment(window, roles)),
     }

@@ -6,15 +6,16 @@ that what autograd has saved stays intact.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
+from lossleuth.tape.neutral import neutral
 from lossleuth.tape.schemas import is_random, is_view
 from lossleuth.tape.substitutes import (
     CannotReplay,
@@ -29,6 +30,10 @@ from lossleuth.tape.tape import Operation, Ref, Tape
 aten = torch.ops.aten
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 CHOICES = ("topk", "sort", "max", "min", "kthvalue", "median")
+
+
+# Told of an operation: its arguments, its result, and how to have it in the recorded types.
+Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
 
 
 class Cuts(Enum):
@@ -63,15 +68,18 @@ class Replay:
         leaves: Mapping[int, Tensor] | None = None,
         inputs: Mapping[int, Callable[[int, Tensor], Tensor]] | None = None,
         kept: Collection[int] = (),
+        each: Each | None = None,
     ) -> dict[int, Tensor]:
         """The tensors `wanted`, and `kept` on the way, as these operations give them now.
 
         `leaves` gives values: of leaves, or of tensors made before `since`. `inputs` changes a
         tensor where an operation uses it: a function of the operation's number and the tensor.
+        `each` is told of every operation: its arguments, its result, and how to have the result
+        in the recorded types.
         """
         operations = self.tape.needed_for([*wanted, *kept], before, since)
-        with _neutral(wide=self.wide, gradients=self.gradients):
-            pass_ = _Pass(self, leaves or {}, inputs or {}, operations, {*wanted, *kept})
+        with neutral(wide=self.wide, gradients=self.gradients):
+            pass_ = _Pass(self, leaves or {}, inputs or {}, operations, {*wanted, *kept}, each)
             for operation in operations:
                 try:
                     pass_.do(operation)
@@ -97,8 +105,10 @@ class _Pass:
         inputs: Mapping[int, Callable[[int, Tensor], Tensor]],
         operations: Sequence[Operation],
         wanted: set[int],
+        each: Each | None,
     ) -> None:
         self._replay, self._tape = replay, replay.tape
+        self._each = each
         self._leaves, self._inputs = leaves, inputs
         self._values: dict[int, Tensor] = {}
         self._parents: dict[int, int] = {}
@@ -175,7 +185,15 @@ class _Pass:
             self._make_writable(number)
         args = self._decoded(operation.args, operation)
         kwargs = {k: self._decoded(v, operation) for k, v in operation.kwargs.items()}
+        before = args
+        if self._each is not None and operation.written:
+            # What is written in place is not there any more afterwards.
+            before = tree_map_only(Tensor, Tensor.clone, args)
         result = self._result(operation, args, kwargs)
+        if self._each is not None:
+            self._each(
+                operation, before, result, lambda: self._as_recorded(operation, before, kwargs)
+            )
         results = tuple(result) if operation.several else (result,)
         for index, (made, value) in enumerate(zip(operation.outputs, results, strict=False)):
             if made is not None and isinstance(value, Tensor):
@@ -322,21 +340,3 @@ class _Pass:
         if isinstance(result, list | tuple):
             return tuple(self._replay.widened(r) if isinstance(r, Tensor) else r for r in result)
         return self._replay.widened(result) if isinstance(result, Tensor) else result
-
-
-@contextlib.contextmanager
-def _neutral(*, wide: bool, gradients: bool) -> Iterator[None]:
-    """Independent of whatever state the user's program is in, which stays as it is."""
-    default, random = torch.get_default_dtype(), torch.get_rng_state()
-    try:
-        with (
-            torch.inference_mode(mode=False),
-            torch.set_grad_enabled(gradients),
-            torch.autocast("cpu", enabled=False),
-        ):
-            if wide:
-                torch.set_default_dtype(torch.float64)
-            yield
-    finally:
-        torch.set_default_dtype(default)
-        torch.set_rng_state(random)

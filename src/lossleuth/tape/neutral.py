@@ -1,0 +1,31 @@
+"""A state of torch that does not depend on the program that is being watched."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+
+@contextlib.contextmanager
+def neutral(*, wide: bool, gradients: bool) -> Iterator[None]:
+    """No inference mode, no autocast, gradients as asked for; the program's state comes back.
+
+    >>> with torch.no_grad(), neutral(wide=True, gradients=True):
+    ...     torch.is_grad_enabled(), torch.get_default_dtype()
+    (True, torch.float64)
+    """
+    default, random = torch.get_default_dtype(), torch.get_rng_state()
+    try:
+        with (
+            torch.inference_mode(mode=False),
+            torch.set_grad_enabled(gradients),
+            torch.autocast("cpu", enabled=False),
+        ):
+            if wide:
+                torch.set_default_dtype(torch.float64)
+            yield
+    finally:
+        torch.set_default_dtype(default)
+        torch.set_rng_state(random)
