@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from lossleuth.observe.inside import watch as watch
     from lossleuth.record.read import Record as Record
     from lossleuth.tape.check import check_gradient as check_gradient
+    from lossleuth.tape.loss_check import check_loss as check_loss
     from lossleuth.types import BadInput as BadInput
 
 __version__ = "0.1.0.dev0"
-__all__ = ["BadInput", "Record", "check_gradient", "watch"]
+__all__ = ["BadInput", "Record", "check_gradient", "check_loss", "watch"]
 
 _HOMES = {
     "BadInput": "lossleuth.types",
     "Record": "lossleuth.record.read",
     "check_gradient": "lossleuth.tape.check",
+    "check_loss": "lossleuth.tape.loss_check",
     "watch": "lossleuth.observe.inside",
 }
 
