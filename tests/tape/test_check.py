@@ -150,6 +150,16 @@ def test_right_float32_gradients_of_what_nearly_cancels_never_fail(
     assert found.outcome is not Outcome.FAIL
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_right_gradient_of_a_loss_that_secretly_rounds_never_fails(seed: int) -> None:
+    found = check_gradient(
+        loss=lambda w: np.exp(w.astype(np.float32)).sum(),
+        gradient=np.exp,
+        parameters=[tensor(5, seed=seed).numpy()],
+    )
+    assert found.outcome is not Outcome.FAIL
+
+
 def test_a_gradient_that_is_zero_but_for_rounding_never_fails() -> None:
     for seed in range(20):
         x = tensor(3, 9, seed=seed)
