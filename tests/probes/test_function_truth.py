@@ -89,8 +89,37 @@ def test_a_gradient_that_was_forgotten_is_an_error() -> None:
     assert found.error > 0.1
 
 
-def test_work_outside_torch_is_untested_and_not_wrong() -> None:
+class InNumpyWrong(InNumpy):
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (out,) = ctx.saved_tensors
+        return gradient * (1 - out * out) * 1.5
+
+
+class InNumpyNoisy(InNumpy):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        out = InNumpy.forward(ctx, x)
+        noise = np.random.default_rng().standard_normal(tuple(x.shape)) * 10
+        out.detach().numpy()[...] += noise.astype(np.float32)
+        return out
+
+
+def test_work_outside_torch_is_judged_by_its_values() -> None:
     (found,) = truths(InNumpy.apply)
+    assert found.untested is None
+    assert found.error <= found.floor < 0.01
+
+
+def test_a_wrong_backward_of_work_outside_torch_is_found() -> None:
+    (found,) = truths(InNumpyWrong.apply)
+    assert found.untested is None
+    assert found.error == pytest.approx(0.5, abs=0.05)
+    assert found.error > 10 * found.floor
+
+
+def test_values_that_do_not_repeat_are_untested_and_not_wrong() -> None:
+    (found,) = truths(InNumpyNoisy.apply)
     assert math.isnan(found.error)
     assert found.untested is not None
     assert "opaque" in found.untested

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from lossleuth.probes.distance import distance, norm
+from lossleuth.tape.check import Outcome, check_gradient
+from lossleuth.tape.neutral import neutral
 from lossleuth.tape.opacity import opaque_calls
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.substitutes import CannotReplay
-from lossleuth.tape.tape import FunctionCall, Tape
+from lossleuth.tape.tape import FunctionCall, Ref, Tape
 from lossleuth.tape.window import Window
 
 
@@ -49,10 +52,13 @@ def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> FunctionTruth:
     file, line = _source(call)
     where = None if call.place is None else str(call.place)
     reason = None
-    if opaque:
-        reason = f"opaque at {file}:{line}: its forward computes outside torch"
     try:
-        if reason is None:
+        if opaque:
+            error, floor, reason = _by_differences(tape, call)
+            if reason is None:
+                return FunctionTruth(call.name, file, line, where, error, floor)
+            reason = f"opaque at {file}:{line}: {reason}"
+        else:
             gave = _by_input(call)
             true = _derivative(tape, call, wide=True)
             noisy = _derivative(tape, call, wide=False)
@@ -65,6 +71,48 @@ def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> FunctionTruth:
     except CannotReplay as error_of_replay:
         reason = str(error_of_replay)
     return FunctionTruth(call.name, file, line, where, math.nan, math.nan, reason)
+
+
+def _by_differences(tape: Tape, call: FunctionCall) -> tuple[float, float, str | None]:
+    """Error and floor of a function that computes outside torch, from values of the function."""
+    given = {n: call.given[p] for p, n in call.outputs.items() if p < len(call.given or [])}  # type: ignore[index]  # a call that has run
+    gave = _by_input(call)
+    wanted = [i for i, gradient in gave.items() if gradient is not None]
+    values = Replay(tape, wide=False, gradients=False).run(
+        list(dict.fromkeys(call.inputs)), before=call.first
+    )
+    positions = sorted(call.outputs)
+
+    def decoded(argument: Any, moved: dict[int, Tensor]) -> Any:
+        if type(argument) is Ref:
+            return moved.get(argument.id, values[argument.id])
+        if isinstance(argument, list | tuple):
+            return type(argument)(decoded(item, moved) for item in argument)
+        return argument
+
+    def loss(*inputs: Tensor) -> float:
+        moved = dict(zip(wanted, inputs, strict=True))
+        with neutral(wide=False, gradients=False):
+            out = call.cls.apply(*decoded(call.arguments, moved))
+        outs = out if isinstance(out, list | tuple) else (out,)
+        total = 0.0
+        for position in positions:
+            seed = given.get(call.outputs[position])
+            if seed is not None:
+                total += float((outs[position].double() * seed.double()).sum())
+        return total
+
+    try:
+        checked = check_gradient(
+            loss=loss, gradient=[gave[i] for i in wanted], parameters=[values[i] for i in wanted]
+        )
+    except Exception as error:
+        # The function is the user's and may refuse to be called once more.
+        return math.nan, math.nan, f"{type(error).__name__}: {error}"
+    if checked.outcome is Outcome.CANNOT_TELL:
+        return math.nan, math.nan, "differences of its values are too noisy to tell"
+    whole = checked.whole
+    return whole.error, whole.bound / (abs(whole.true) or 1.0), None
 
 
 def _by_input(call: FunctionCall) -> dict[int, Tensor | None]:
