@@ -97,6 +97,7 @@ def test_a_healthy_gradient_is_true_to_its_floor(name: str) -> None:
     assert truth.error < 10 * truth.floor
     assert truth.cosine == pytest.approx(1)
     assert truth.scale == pytest.approx(1, abs=1e-5)
+    assert truth.directional == pytest.approx(1, abs=1e-5)
 
 
 def test_low_precision_is_judged_by_its_own_floor() -> None:
@@ -237,3 +238,13 @@ def test_gradients_that_were_not_cleared_are_measured() -> None:
     run = window.backwards[0]
     run.before = {i: None if g is None else g / 2 for i, g in run.after.items()}
     assert stale_share(window) == pytest.approx(1)
+
+
+def test_a_gradient_that_is_doubled_promises_twice_the_slope() -> None:
+    def plant(model: SmallModel) -> None:
+        for parameter in model.parameters():
+            parameter.register_hook(lambda gradient: gradient * 2)
+
+    truth = truth_of(recorded_step(change=plant))
+    assert truth.scale == pytest.approx(2, abs=1e-5)
+    assert truth.directional == pytest.approx(0.5, abs=1e-5)

@@ -75,7 +75,7 @@ class Taping:
             self._pause()
             return None
         self._stop()
-        if not window.backwards:
+        if not window.backwards and not window.updates:
             return None
         for number, parameter in window.tape.parameters.items():
             name = names(parameter)

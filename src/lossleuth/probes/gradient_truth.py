@@ -42,6 +42,8 @@ class GradientTruth:
     floor: float
     cosine: float
     scale: float
+    # Slope of the loss along the gradient that was used, over what it would be if that were true.
+    directional: float
     parameters: tuple[ParameterTruth, ...]
     untested: str | None = None
 
@@ -51,12 +53,12 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
     earlier = window.backwards[: window.backwards.index(run) + 1]
     if any(other.creates_graph for other in earlier):
         reason = "the loss may depend on a gradient (of higher order), which is not recorded"
-        return GradientTruth(nan, nan, nan, nan, (), reason)
+        return GradientTruth(nan, nan, nan, nan, nan, (), reason)
     try:
         true = replayed_gradients(window.tape, run, wide=True)
         noisy = replayed_gradients(window.tape, run, wide=False)
     except CannotReplay as reason:
-        return GradientTruth(nan, nan, nan, nan, (), str(reason))
+        return GradientTruth(nan, nan, nan, nan, nan, (), str(reason))
     roots = [root for root in run.roots if root is not None]
     hidden = hidden_parameters(window.tape, roots, run.at)
     used = run.added()
@@ -78,7 +80,9 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
         )
     tested = [row for row in rows if row.untested is None]
     if not tested:
-        return GradientTruth(nan, nan, nan, nan, tuple(rows), rows[0].untested if rows else "none")
+        return GradientTruth(
+            nan, nan, nan, nan, nan, tuple(rows), rows[0].untested if rows else "none"
+        )
     dot = sum(
         float((a * b).sum())
         for number, a in used.items()
@@ -90,6 +94,7 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
         math.hypot(*(row.floor for row in tested)),
         dot / (size * whole) if size and whole else math.nan,
         dot / whole**2 if whole else math.nan,
+        dot / size**2 if size else math.nan,
         tuple(rows),
     )
 

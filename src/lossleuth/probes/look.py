@@ -9,6 +9,7 @@ from lossleuth.probes.alignment import alignment
 from lossleuth.probes.cuts import cuts
 from lossleuth.probes.function_truth import function_truths
 from lossleuth.probes.gradient_truth import gradient_truth, stale_share
+from lossleuth.probes.hand_gradient import hand_gradients
 from lossleuth.probes.hooks import hooks
 from lossleuth.probes.leaks import leaks
 from lossleuth.probes.precision import first_non_finite, precision
@@ -26,6 +27,7 @@ def look_at(window: Window) -> dict[str, Any]:
     broken = first_non_finite(window, roles.run) if roles else None
     return {
         "gradient_truth": [asdict(truth) for truth in truths],
+        "hand_gradients": [asdict(found) for found in hand_gradients(window)],
         "stale_share": stale_share(window),
         "cuts": [asdict(cuts(window, run)) for run in window.backwards],
         "reported": [asdict(r) for r in reported(window, roles.run)] if roles else [],
