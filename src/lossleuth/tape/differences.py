@@ -61,6 +61,7 @@ def derivative(
         noise,
         _noise(function, middle, scale * min(1 / 32, max(2e-4, epsilon))),
         _noise_of_witnesses(sweep[MOST_STEPS + 2 :]),
+        _height_of_stairs(middle, values),
     )
     slopes, kinks = _Limit(2), _Limit(1)
     for i, ((step, slope), (high, low)) in enumerate(zip(sweep, values, strict=True)):
@@ -146,3 +147,13 @@ def _noise_of_witnesses(sweep: list[tuple[float, float]]) -> float:
     """How far values may be off, from slopes so close to 0 that they should be the same."""
     apart = [abs(slope - above) * step for (_, above), (step, slope) in itertools.pairwise(sweep)]
     return 3 * max((a for a in apart if math.isfinite(a)), default=0.0)
+
+
+def _height_of_stairs(middle: float, values: list[tuple[float, float]]) -> float:
+    """The smallest change before changes vanish, as those of rounded values do; else 0."""
+    found = 0.0
+    for side in (0, 1):
+        changes = [abs(pair[side] - middle) for pair in values]
+        if not changes[-1]:
+            found = max(found, min((c for c in changes if 0 < c < math.inf), default=0.0))
+    return found
