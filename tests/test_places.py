@@ -56,3 +56,9 @@ def test_a_read_by_a_library_is_not_the_users() -> None:
     code = "from lossleuth.observe import places\ndef read(): return places.reading_place(1)"
     exec(compile(code, json.__file__, "exec"), library)
     assert library["read"]() is None  # type: ignore[operator]  # defined by the code above
+
+
+def test_a_project_beside_a_library_folder_is_the_users() -> None:
+    folder = places.LIBRARY_FOLDERS[0].rstrip("/")
+    assert places.is_library(f"{folder}/module.py")
+    assert not places.is_library(f"{folder}-project/train.py")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import site
 import sys
 import sysconfig
@@ -15,7 +16,8 @@ def _library_folders() -> tuple[str, ...]:
     folders = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders |= set(site.getsitepackages()) | {site.getusersitepackages()}
     folders.add(str(Path(lossleuth.__file__).parent))
-    return tuple(sorted(folder for folder in folders if folder))
+    # With a separator at the end: a project beside a folder may begin with its name.
+    return tuple(sorted(f"{folder}{os.sep}" for folder in folders if folder))
 
 
 LIBRARY_FOLDERS = _library_folders()
