@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import lossleuth
-from lossleuth.observe import places
+from lossleuth import places
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def test_a_read_by_a_library_is_not_the_users() -> None:
     json.dumps(object(), cls=Encoder)
     assert found[0] is not None
     library: dict[str, object] = {}
-    code = "from lossleuth.observe import places\ndef read(): return places.reading_place(1)"
+    code = "from lossleuth import places\ndef read(): return places.reading_place(1)"
     exec(compile(code, json.__file__, "exec"), library)
     assert library["read"]() is None  # type: ignore[operator]  # defined by the code above
 
