@@ -54,3 +54,10 @@ def test_thresholds_follow_each_groups_epsilon_and_age() -> None:
     optimizer.step()
     expected = [1e-4 * math.sqrt(1 - 0.99**2), 1e-8 * math.sqrt(1 - 0.99)]
     assert moments_of(optimizer, weights).thresholds == pytest.approx(expected)
+
+
+def test_an_epsilon_that_is_not_one_number_is_no_threshold() -> None:
+    weight = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.Adam([weight])
+    optimizer.param_groups[0]["eps"] = (1e-30, 1e-3)
+    assert math.isnan(moments_of(optimizer, [weight]).thresholds[0])

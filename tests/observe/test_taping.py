@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -79,3 +80,68 @@ def test_no_window_opens_inside_inference_mode(tmp_path: Path) -> None:
     with torch.inference_mode():
         observer.taping.begin(1)
     assert observer.capturing is None
+
+
+def evaluating(mode: Any, steps: tuple[int, ...], folder: Path) -> tuple[list[Any], Failures]:
+    """Train with an evaluation after each update, in a mode without gradients."""
+    failures = Failures()
+    observer = Observer(lambda: RecordWriter.create(folder, {}, print), failures, steps)
+    hooks = Hooks(observer, failures)
+    hooks.install()
+    try:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Embedding(11, 8), torch.nn.Linear(8, 11))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        for _ in range(5):
+            x = torch.randint(0, 11, (4, 6))
+            logits = model(x[:, :-1])
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), x[:, 1:].flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            with mode():
+                model(x).sum().item()
+    finally:
+        hooks.remove()
+        observer.finish({"how": "test"})
+    return [event.data for event in read(folder).events("tape")], failures
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_an_evaluation_between_steps_is_no_obstacle(mode: Any, tmp_path: Path) -> None:
+    found, failures = evaluating(mode, (1, 3), tmp_path / "run")
+    assert failures.count == 0
+    assert [data["step"] for data in found] == [1, 3]
+    for data in found:
+        (truth,) = data["gradient_truth"]
+        assert truth["error"] < 10 * truth["floor"]
+
+
+def test_the_very_first_step_can_be_recorded(tmp_path: Path) -> None:
+    taped(tmp_path / "run", (0,))
+    (event,) = read(tmp_path / "run").events("tape")
+    assert event.data["step"] == 0
+    assert event.data["gradient_truth"][0]["error"] < 1e-5
+
+
+def test_backward_hooks_of_modules_are_named(tmp_path: Path) -> None:
+    module = torch.nn.Linear(3, 3)
+    module.register_full_backward_hook(lambda _m, gradients, _o: (gradients[0] * 2,))
+    failures = Failures()
+    folder = tmp_path / "run"
+    observer = Observer(lambda: RecordWriter.create(folder, {}, print), failures, (1,))
+    hooks = Hooks(observer, failures)
+    hooks.install()
+    try:
+        first = torch.nn.Linear(3, 3)
+        optimizer = torch.optim.SGD([*first.parameters(), *module.parameters()], lr=0.01)
+        for _ in range(3):
+            optimizer.zero_grad()
+            module(first(torch.ones(2, 3))).square().sum().backward()
+            optimizer.step()
+    finally:
+        hooks.remove()
+        observer.finish({"how": "test"})
+    (event,) = read(folder).events("tape")
+    assert event.data["gradient_truth"][0]["error"] > 0.1
+    assert any(__file__ in place for hook in event.data["hooks"] for place in hook["places"])

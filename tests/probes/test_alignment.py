@@ -87,3 +87,12 @@ def test_a_permuted_selection_of_rows_is_followed() -> None:
 
     found = aligned(loss)
     assert (found.offset, found.targets) == (1, 4)
+
+
+def test_a_class_that_is_masked_on_the_way_does_not_confuse() -> None:
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        logits = model(tokens[:, :-1]) * 1.0
+        logits[..., 0] = -1e4
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+    assert aligned(loss).offset == 1

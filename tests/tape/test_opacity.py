@@ -8,7 +8,7 @@ import torch
 from steps import SmallModel, recorded_step
 from torch import Tensor
 
-from lossleuth.tape.opacity import hidden_parameters, opaque_calls
+from lossleuth.tape.opacity import hidden_parameters, is_straight_through, opaque_calls
 
 
 class Plain(torch.autograd.Function):
@@ -28,6 +28,16 @@ class Outside(Plain):
         return torch.from_numpy(x.detach().numpy() * 2) * 1.0
 
 
+class Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return torch.round(x * 8) / 8
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient
+
+
 def hidden(function: Any) -> set[str]:
     def plant(model: SmallModel) -> None:
         model.between = function
@@ -36,7 +46,8 @@ def hidden(function: Any) -> set[str]:
     run = window.backwards[0]
     roots = [root for root in run.roots if root is not None]
     found = hidden_parameters(window.tape, roots, run.at)
-    assert bool(opaque_calls(window.tape)) == bool(found)
+    through = any(is_straight_through(window.tape, call) for call in window.tape.functions)
+    assert (bool(opaque_calls(window.tape)) or through) == bool(found)
     return {window.names[number] for number in found}
 
 
@@ -49,3 +60,16 @@ def test_a_function_outside_torch_hides_what_is_upstream_of_it() -> None:
     assert "qkv.weight" in names
     assert "tokens.weight" in names
     assert not names & {"up.weight", "down.weight", "head.weight"}
+
+
+def test_a_straight_through_function_is_not_blamed() -> None:
+    assert "qkv.weight" in hidden(Rounded.apply)
+
+
+def test_a_backward_that_passes_on_what_it_should_not_is_not_straight_through() -> None:
+    class Doubled(Rounded):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 2
+
+    assert hidden(Doubled.apply) == set()

@@ -59,6 +59,7 @@ PROGRAMS: dict[str, Callable[[Tensor], Tensor]] = {
     ).sum(),
     "norm": lambda x: F.layer_norm(x, (4,)).pow(3).sum(),
     "half": lambda x: torch.softmax(x.bfloat16(), -1, dtype=torch.float32).square().sum(),
+    "complex": lambda x: torch.view_as_real(torch.view_as_complex(x.view(4, 2, 2)) * 2).sum(),
     "sort of everything": lambda x: torch.cat([x.t().flip(0), x.roll(1, 0)]).cumsum(0).std(),
 }
 

@@ -7,7 +7,7 @@ from steps import VOCABULARY, batch, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.tape.roles import Roles, find_roles
+from lossleuth.tape.roles import Roles, find_roles, token_values
 from lossleuth.tape.window import Window
 
 
@@ -66,3 +66,20 @@ def test_a_loss_without_classes_has_no_logits() -> None:
         return F.mse_loss(model(tokens[:, :-1]), torch.zeros(3, 8, VOCABULARY))
 
     assert roles_of(recorded_step(loss)).logits is None
+
+
+def test_positions_of_packed_documents_and_codes_of_the_model_are_no_tokens() -> None:
+    packed = torch.tensor([0, 1, 2, 3, 0, 1, 2, 3]).expand(3, 8).contiguous()
+
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        hidden = model.tokens(tokens[:, :-1]) + model.positions(packed)  # type: ignore[operator]  # modules
+        codes = (hidden @ model.head.weight.t()).argmax(-1)  # type: ignore[operator,union-attr]  # a matrix
+        hidden = hidden + model.tokens.weight[codes]  # type: ignore[index,union-attr]  # a table
+        logits = model.head(hidden)  # type: ignore[operator]  # a module
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+    window = recorded_step(loss)
+    roles = roles_of(window)
+    found = token_values(window.tape, roles)
+    assert found is not None
+    assert torch.equal(found, batch()[:, :-1])

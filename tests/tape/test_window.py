@@ -32,3 +32,11 @@ def test_a_parameter_without_a_name_goes_by_its_shape() -> None:
     number = next(iter(window.tape.parameters))
     window.names.clear()
     assert "shape" in window.name_of(number)
+
+
+def test_sparse_gradients_count_as_what_they_are() -> None:
+    sparse = torch.tensor([0.0, 2.0, 0.0]).to_sparse()
+    run = Backward(0, [0], [None], {1: sparse}, {1: sparse * 3})
+    added = run.added()
+    assert added[1] is not None
+    assert added[1].tolist() == [0, 4, 0]

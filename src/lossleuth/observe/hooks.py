@@ -115,11 +115,17 @@ class Hooks:
         def looking() -> bool:
             return taping.looking
 
+        def made() -> None:
+            # With an optimizer there, the model is there: the first step may begin.
+            if not taping.looking and not self._observer.steps:
+                taping.begin(0)
+
         @functools.wraps(original)
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             if not looking():
                 instances.add(self)
             original(self, *args, **kwargs)
+            made()
 
         self._replace(kind, "__init__", init)
 

@@ -67,7 +67,9 @@ def _age(entry: Entry) -> float:
 def _thresholds(optimizer: torch.optim.Optimizer, ages: Sequence[float]) -> list[float]:
     found: list[float] = []
     for group in optimizer.param_groups:
-        epsilon, betas = float(group.get("eps", math.nan)), group.get("betas")
+        epsilon, betas = group.get("eps"), group.get("betas")
+        # Some optimizers have two of them, with a meaning of their own.
+        epsilon = float(epsilon) if isinstance(epsilon, int | float) else math.nan
         following = ages[len(found) : len(found) + len(group["params"])]
         by_age = {age: epsilon * _correction(betas, age) for age in set(following)}
         found.extend(by_age[age] for age in following)

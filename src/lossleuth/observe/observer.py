@@ -106,6 +106,8 @@ class Observer:
     def backward_begins(self, roots: Sequence[Any]) -> None:
         """The engine is about to differentiate `roots`."""
         self._begin_if_updated()
+        if self.taping.is_overdue:
+            self._end_tape(self.steps)
         self._mark("forward")
         window = self._window
         window.backwards += 1
@@ -183,7 +185,7 @@ class Observer:
         window.updated_by.append(type(optimizer).__name__)
         window.rates.extend(float(group.get("lr", math.nan)) for group in optimizer.param_groups)
         betas = optimizer.param_groups[0].get("betas")
-        window.betas = None if betas is None else (float(betas[0]), float(betas[1]))
+        window.betas = (float(betas[0]), float(betas[1])) if betas else None
         self._table.after_update(optimizer)
         self.taping.after_update(optimizer)
         # All that follows an update belongs to the next step, its batch included.
@@ -244,12 +246,15 @@ class Observer:
         self._phase_began = now
         number, self.steps = self.steps, self.steps + 1
         self._closed.add(ClosedStep(number, window, now, own, measured))
-        found = self.taping.end(number, self._table.name_of)
-        if found is not None:
-            self._event("tape", found)
+        self._end_tape(number)
         self.taping.begin(self.steps)
         if self._activations:
             self._event("activations", self._activations.take(number))
+
+    def _end_tape(self, step: int) -> None:
+        found = self.taping.end(step, self._table.name_of)
+        if found is not None:
+            self._event("tape", found)
 
     def _event(self, kind: str, data: dict[str, Any]) -> None:
         self._closed.write()
@@ -287,6 +292,8 @@ class Observer:
     def finish(self, reason: dict[str, Any]) -> None:
         """The run is over: close the last step and the record."""
         self._begin_if_updated()
+        if self.taping.is_overdue:
+            self._end_tape(self.steps)
         if not self._window.empty:
             self._event("unfinished", {"backwards": self._window.backwards})
         summary: dict[str, Any] = {"steps": self.steps, "own_seconds": self.own_seconds}

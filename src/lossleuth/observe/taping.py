@@ -19,7 +19,9 @@ from torch.nn.modules.module import (
 )
 
 from lossleuth.observe.failures import Failures
+from lossleuth.probes.hooks import place_of_hook
 from lossleuth.tape.capture import Capture
+from lossleuth.tape.neutral import neutral
 from lossleuth.tape.recorder import Recorder
 from lossleuth.tape.window import Window
 
@@ -51,6 +53,11 @@ class Taping:
     def capture(self) -> Capture | None:
         """What records operations just now."""
         return None if self._recorder is None else self._recorder.capture
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether a recorded step is over and could not be looked at yet."""
+        return self._paused
 
     def begin(self, step: int) -> None:
         """Record from here on, if this step is wanted."""
@@ -84,7 +91,7 @@ class Taping:
         self.looking = True
         try:
             # What torch has to say about our computations is not for the program's user.
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), neutral(wide=False, gradients=True):
                 warnings.simplefilter("ignore")
                 return {"step": window.step} | self._look(window)
         finally:
@@ -160,7 +167,11 @@ class Taping:
                 return
         if id(module) not in self._names:
             self._names |= {id(m): name or type(m).__name__ for name, m in module.named_modules()}
-        self._recorder.enter_module(self._names[id(module)])
+        name = self._names[id(module)]
+        hooks = [*module._backward_hooks.values(), *module._backward_pre_hooks.values()]
+        if hooks:
+            self._recorder.window.module_hooks[name] = tuple(map(place_of_hook, hooks))
+        self._recorder.enter_module(name)
 
     def _leave_module(self, _module: nn.Module, _inputs: Any, _output: Any) -> None:
         if self._recorder is not None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from lossleuth.probes.distance import distance, norm
 from lossleuth.tape.check import Outcome, check_gradient
 from lossleuth.tape.neutral import neutral
-from lossleuth.tape.opacity import opaque_calls
+from lossleuth.tape.opacity import is_straight_through, opaque_calls
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import FunctionCall, Ref, Tape
@@ -34,6 +34,8 @@ class FunctionTruth:
     error: float
     floor: float
     untested: str | None = None
+    # A step function whose backward passes on what it is given: meant so, and no error.
+    straight_through: bool = False
 
 
 def function_truths(window: Window) -> list[FunctionTruth]:
@@ -67,7 +69,8 @@ def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> FunctionTruth:
             floors = [distance(noisy.get(i), true[i]) for i in true]
             unit = size or 1.0
             error, floor = math.hypot(*errors) / unit, math.hypot(*floors) / unit
-            return FunctionTruth(call.name, file, line, where, error, floor)
+            through = is_straight_through(tape, call)
+            return FunctionTruth(call.name, file, line, where, error, floor, None, through)
     except CannotReplay as error_of_replay:
         reason = str(error_of_replay)
     return FunctionTruth(call.name, file, line, where, math.nan, math.nan, reason)

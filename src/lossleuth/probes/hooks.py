@@ -31,8 +31,12 @@ class Hooked:
 def hooks(window: Window, run: Backward) -> list[Hooked]:
     """All tensors with hooks, those nearest to the loss first: errors flow on from there."""
     tape, used = window.tape, run.added()
+    modules = [
+        Hooked(f"module {name}", places, None, None, "a module's hook: see the functions")
+        for name, places in window.module_hooks.items()
+    ]
     if not tape.hooks:
-        return []
+        return modules
     numbers = sorted(tape.hooks, key=lambda i: (i in tape.leaves, -i))
     between = [i for i in numbers if i not in used]
     try:
@@ -50,7 +54,7 @@ def hooks(window: Window, run: Backward) -> list[Hooked]:
         unit = norm([wanted]) or 1.0
         error, floor = distance(there, wanted) / unit, distance(noisy.get(number), wanted) / unit
         found.append(Hooked(_name(window, number), _places(tape, number), error, floor))
-    return found
+    return found + modules
 
 
 def _name(window: Window, number: int) -> str:
@@ -61,10 +65,11 @@ def _name(window: Window, number: int) -> str:
 
 
 def _places(tape: Tape, number: int) -> tuple[str, ...]:
-    return tuple(_place(hook) for hook in tape.hooks[number])
+    return tuple(place_of_hook(hook) for hook in tape.hooks[number])
 
 
-def _place(hook: Any) -> str:
+def place_of_hook(hook: Any) -> str:
+    """File and line of a function that is called with a gradient, as far as it has any."""
     code = getattr(hook, "__code__", None)
     if code is None:
         code = getattr(type(hook).__dict__.get("__call__"), "__code__", None)

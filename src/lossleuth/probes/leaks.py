@@ -7,7 +7,7 @@ every other row exactly as it was.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -15,7 +15,11 @@ from torch import Tensor
 from lossleuth.tape.replay import Replay
 from lossleuth.tape.roles import Roles, token_values
 from lossleuth.tape.substitutes import CannotReplay
+from lossleuth.tape.tape import Operation
 from lossleuth.tape.window import Window
+
+# In units of the last digit.
+ROUNDING = 1e4
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Leaks:
     # At the last position when two tokens before it are exchanged.
     order: float | None
     untested: str | None = None
+    # Changes up to this come from rounding, where a change of tokens changes how work is cut up.
+    floor: float = ROUNDING * 2.0**-52
 
 
 def leaks(window: Window, roles: Roles | None) -> Leaks:
@@ -49,6 +55,8 @@ def leaks(window: Window, roles: Roles | None) -> Leaks:
     if count != tokens.numel() * classes or logits_shape[-1] != classes:
         return Leaks(None, None, None, None, "the logits are not one row per token")
 
+    narrow: list[Operation] = []
+
     def logits(changed: Tensor) -> Tensor:
         replay = Replay(tape, gradients=False, decided=False)
 
@@ -58,11 +66,14 @@ def leaks(window: Window, roles: Roles | None) -> Leaks:
         at = roles.tokens_at
         assert roles.logits is not None and roles.tokens is not None
         found = replay.run([roles.logits], before=roles.run.at, inputs={roles.tokens: swap})
+        narrow.extend(replay.narrow)
         return found[roles.logits].detach().reshape(*tokens.shape, classes)
 
     try:
         before = logits(tokens)
-        return _measure(tokens, before, logits)
+        found = _measure(tokens, before, logits)
+        # Some kernels know no float64; then their digits count.
+        return replace(found, floor=ROUNDING * 2.0**-23) if narrow else found
     except CannotReplay as reason:
         return Leaks(None, None, None, None, str(reason))
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.tape.replay import Replay
-from lossleuth.tape.schemas import is_random, is_view, tensors_in
+from lossleuth.tape.schemas import EMPTY, is_random, is_view, tensors_in
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
@@ -59,6 +59,7 @@ def precision(window: Window, run: Backward) -> list[OperationError]:
         operation: Operation, _args: tuple[Any, ...], result: Any, recorded: Callable[[], Any]
     ) -> None:
         skipped = is_view(operation.kind) or is_random(operation.kind) or bool(operation.written)
+        skipped = skipped or operation.name in EMPTY
         # A change of type has no error of its own where it widens.
         skipped = skipped or (operation.name == "_to_copy" and _widens(window.tape, operation))
         wide = [t for t in tensors_in(result) if t.dtype == torch.float64]

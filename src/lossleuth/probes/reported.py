@@ -7,6 +7,7 @@ that following one is following the other.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +19,7 @@ from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Backward, Window
 
 MOST_READS = 8
+MOST_RUNS = 4
 
 
 @dataclass(frozen=True)
@@ -31,15 +33,22 @@ class Reported:
     untested: str | None = None
 
 
-def reported(window: Window, run: Backward) -> list[Reported]:
-    """The scalars that the user's code read in the window, each once."""
+def reported(window: Window) -> list[Reported]:
+    """The scalars that the user's code read in the window, each once.
+
+    Of several backward passes, a number is compared with the one that it is nearest to.
+    """
     tape = window.tape
     found: list[Reported] = []
     seen: set[int] = set()
-    try:
-        followed = _gradient(tape, run, [r for r in run.roots if r is not None], run.at)
-    except CannotReplay as reason:
-        return [Reported(0.0, None, None, None, str(reason))]
+    followed: list[Tensor] = []
+    for run in window.backwards[:MOST_RUNS]:
+        with suppress(CannotReplay):
+            roots = [root for root in run.roots if root is not None]
+            followed.append(_gradient(tape, run, roots, run.at))
+    if not followed:
+        return []
+    last = window.backwards[-1]
     for read in tape.reads:
         if not read.by_user or read.tensor in seen or len(found) >= MOST_READS:
             continue
@@ -48,16 +57,23 @@ def reported(window: Window, run: Backward) -> list[Reported]:
         seen.add(read.tensor)
         place = None if read.place is None else str(read.place)
         try:
-            own = _gradient(tape, run, [read.tensor], read.at)
+            own = _gradient(tape, last, [read.tensor], read.at)
         except CannotReplay as reason:
             if _depends(tape, read.tensor, read.at):
                 found.append(Reported(float(read.value), place, None, None, str(reason)))
             continue
-        size, other = float(own.norm()), float(followed.norm())
-        if size and other:
-            dot = float(own @ followed)
-            found.append(Reported(float(read.value), place, dot / (size * other), dot / other**2))
+        pairs = [_compared(own, other) for other in followed if len(other) == len(own)]
+        if pairs and float(own.norm()):
+            cosine, scale = max(pairs)
+            found.append(Reported(float(read.value), place, cosine, scale))
     return found
+
+
+def _compared(own: Tensor, other: Tensor) -> tuple[float, float]:
+    """Cosine and scale of one gradient against another."""
+    dot, size = float(own @ other), float(other.norm())
+    product = float(own.norm()) * size
+    return (dot / product, dot / size**2) if product else (0.0, 0.0)
 
 
 def _gradient(tape: Tape, run: Backward, wanted: list[int], before: int) -> Tensor:

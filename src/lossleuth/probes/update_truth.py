@@ -204,8 +204,12 @@ def _facts_of(update: Update, settings: dict[str, Any], i: int, gradient: Tensor
         remembered(FIRST),
         remembered(SECOND),
         float(age) + 1,
-        float(settings.get("lr", math.nan)),
+        _number(settings.get("lr"), math.nan),
         (float(betas[0]), float(betas[1])),
-        float(settings.get("eps", 1e-8)),
-        float(settings.get("weight_decay", 0.0)),
+        _number(settings.get("eps"), 1e-8),
+        _number(settings.get("weight_decay"), 0.0),
     )
+
+
+def _number(value: Any, otherwise: float) -> float:
+    return float(value) if isinstance(value, int | float) else otherwise

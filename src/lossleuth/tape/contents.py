@@ -33,7 +33,7 @@ def kept_results(func: OpOverload, inputs: list[Tensor], results: tuple[Any, ...
     if any(tensor.is_floating_point() for tensor in inputs):
         # A choice, such as the largest of some numbers, may fall differently in other precision.
         chosen = tuple(
-            r.detach().clone() if isinstance(r, Tensor) and not r.is_floating_point() else None
+            r.detach().clone() if isinstance(r, Tensor) and _is_discrete(r) else None
             for r in results
         )
         return chosen if any(c is not None for c in chosen) else None
@@ -56,3 +56,7 @@ def seen_alike(one: Tensor, other: Tensor) -> bool:
         and one.stride() == other.stride()
         and one.storage_offset() == other.storage_offset()
     )
+
+
+def _is_discrete(tensor: Tensor) -> bool:
+    return not tensor.is_floating_point() and not tensor.is_complex()

@@ -9,7 +9,12 @@ from __future__ import annotations
 from torch import Tensor
 
 from lossleuth.tape.schemas import is_foreign
-from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.tape import FunctionCall, Operation, Tape
+
+# Operations that are flat wherever they have a slope at all.
+STEPS = frozenset(
+    ("round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "argmin", "argmax", "bucketize")
+)
 
 
 def hidden_parameters(tape: Tape, roots: list[int], before: int) -> dict[int, str]:
@@ -20,6 +25,10 @@ def hidden_parameters(tape: Tape, roots: list[int], before: int) -> dict[int, st
         call = tape.functions[index]
         reason = f"opaque: {call.name} at {call.place} computes outside torch"
         _add(tape, found, list(call.inputs), call.first, reason)
+    for call in tape.functions:
+        if call.first < before and is_straight_through(tape, call):
+            reason = f"straight-through: {call.name} at {call.place} has no slope of its own"
+            _add(tape, found, list(call.inputs), call.first, reason)
     for operation in operations:
         if is_foreign(operation.kind) and any(operation.live):
             reason = f"opaque: the derivative of {operation.kind} at {operation.place} is its own"
@@ -39,6 +48,16 @@ def opaque_calls(tape: Tape, before: int | None = None) -> set[int]:
         if made & filled_outside or _meets_stranger(tape, operation, parameters):
             found.add(operation.function)
     return found
+
+
+def is_straight_through(tape: Tape, call: FunctionCall) -> bool:
+    """Whether a call is a step function whose backward passes on just what it was given."""
+    inside = tape.operations[call.first : call.last + 1]
+    if not any(operation.name in STEPS for operation in inside):
+        return False
+    given = [gradient for gradient in call.given or () if gradient is not None]
+    gave = [gradient for gradient in call.gave or () if gradient is not None]
+    return any(g.shape == b.shape and bool((g == b).all()) for g in given for b in gave)
 
 
 def _meets_stranger(tape: Tape, operation: Operation, parameters: dict[int, Tensor]) -> bool:

@@ -12,7 +12,7 @@ from lossleuth.tape.tape import Place, Tape
 Gradients = dict[int, Tensor | None]
 
 
-@dataclass
+@dataclass(eq=False)
 class Backward:
     """One run of the autograd engine; tensors are numbers on the tape."""
 
@@ -37,13 +37,13 @@ class Backward:
             if after is None:
                 found[number] = None
             elif before is None or self.returned:
-                found[number] = after.double()
+                found[number] = _dense(after)
             else:
-                found[number] = after.double() - before.double()
+                found[number] = _dense(after) - _dense(before)
         return found
 
 
-@dataclass
+@dataclass(eq=False)
 class Update:
     """One step of an optimizer, with everything that its rule depends on."""
 
@@ -57,7 +57,7 @@ class Update:
     after: list[Tensor] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(eq=False)
 class Window:
     """Everything that was recorded of one step."""
 
@@ -66,8 +66,14 @@ class Window:
     backwards: list[Backward] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
+    # Modules with backward hooks, and where those were written.
+    module_hooks: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def name_of(self, parameter: int) -> str:
         """The parameter's name where it has one, else its shape."""
         shape = tuple(self.tape.leaves[parameter].shape)
         return self.names.get(parameter, f"a parameter of shape {shape}")
+
+
+def _dense(gradient: Tensor) -> Tensor:
+    return (gradient.to_dense() if gradient.is_sparse else gradient).double()
