@@ -8,6 +8,8 @@ from lossleuth.observe.failures import Failures, guarded
 
 
 class Example:
+    capturing = None
+
     def __init__(self) -> None:
         self.failures = Failures()
         self.own_seconds = 0.0

@@ -58,6 +58,15 @@ def test_numbers_that_do_not_depend_on_the_model_are_no_reports() -> None:
     assert reports(loss) == []
 
 
+def test_an_evaluation_is_no_report() -> None:
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        with torch.no_grad():
+            shifted_loss(model, tokens.flip(1)).item()
+        return shifted_loss(model, tokens)
+
+    assert reports(loss) == []
+
+
 def test_of_several_backward_passes_the_nearest_counts() -> None:
     window = recorded_step(_read_after_both)
     (found,) = reported(window)

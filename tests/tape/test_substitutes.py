@@ -33,7 +33,7 @@ def qkv(heads: int = 4, groups: int = 4, queries: int = 5, keys: int = 5) -> lis
     return [tensor(*s, seed=i).requires_grad_() for i, s in enumerate(shapes)]
 
 
-def same_with_gradients(given: dict[str, Any], **options: Any) -> None:
+def assert_same_with_gradients(given: dict[str, Any], **options: Any) -> None:
     """As torch gives it, forward and backward."""
     inputs = [given["query"], given["key"], given["value"]]
     ours = attention(given)
@@ -59,7 +59,7 @@ def as_given(inputs: list[Tensor], **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("causal", [True, False])
 def test_attention_is_torchs(queries: int, keys: int, causal: bool) -> None:
     given = as_given(qkv(queries=queries, keys=keys), is_causal=causal, dropout_p=0.0)
-    same_with_gradients(given, is_causal=causal)
+    assert_same_with_gradients(given, is_causal=causal)
 
 
 @pytest.mark.parametrize("name", ["attn_mask", "attn_bias"])
@@ -68,24 +68,24 @@ def test_masks_of_either_kind_are_torchs(name: str, shape: tuple[int, ...]) -> N
     numbers = tensor(*shape, seed=4)
     may = (numbers > 0) | torch.eye(5, dtype=torch.bool)
     for mask in (may, numbers, numbers.masked_fill(~may, float("-inf"))):
-        same_with_gradients(as_given(qkv(), **{name: mask}), attn_mask=mask)
+        assert_same_with_gradients(as_given(qkv(), **{name: mask}), attn_mask=mask)
 
 
 @pytest.mark.parametrize("scale", [None, 0.3, 2.0, 0.0])
 def test_the_scale_is_kept_even_if_it_is_zero(scale: float | None) -> None:
-    same_with_gradients(as_given(qkv(), scale=scale), scale=scale)
+    assert_same_with_gradients(as_given(qkv(), scale=scale), scale=scale)
 
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_grouped_heads_share_keys_as_torchs_do(groups: int) -> None:
-    same_with_gradients(
+    assert_same_with_gradients(
         as_given(qkv(groups=groups), is_causal=True), is_causal=True, enable_gqa=True
     )
 
 
 def test_without_heads_the_lengths_may_differ() -> None:
     inputs = [tensor(2, t, 8, seed=i).requires_grad_() for i, t in enumerate((4, 6, 6))]
-    same_with_gradients(as_given(inputs))
+    assert_same_with_gradients(as_given(inputs))
 
 
 @pytest.mark.parametrize("kind", ["bool", "float"])

@@ -37,6 +37,10 @@ class Order:
     activations: bool = False
     tape: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        # JSON knows lists only.
+        object.__setattr__(self, "tape", tuple(self.tape))
+
     def environment(self) -> dict[str, str]:
         """Variables that make this order reach every process that the script starts."""
         paths = [STARTUP_FOLDER, os.environ.get("PYTHONPATH", "")]

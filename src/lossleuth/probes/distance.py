@@ -8,6 +8,11 @@ from collections.abc import Iterable
 from torch import Tensor
 
 
+def dense(gradient: Tensor) -> Tensor:
+    """A gradient in float64, with all its elements."""
+    return (gradient.to_dense() if gradient.is_sparse else gradient).double()
+
+
 def norm(gradients: Iterable[Tensor | None]) -> float:
     """L2 norm of all of them together, in float64.
 
@@ -15,7 +20,7 @@ def norm(gradients: Iterable[Tensor | None]) -> float:
     >>> norm([torch.tensor([3.0]), None, torch.tensor([4.0])])
     5.0
     """
-    there = [gradient.double() for gradient in gradients if gradient is not None]
+    there = [dense(gradient) for gradient in gradients if gradient is not None]
     return math.sqrt(sum(float((gradient * gradient).sum()) for gradient in there))
 
 
@@ -28,4 +33,4 @@ def distance(one: Tensor | None, other: Tensor | None) -> float:
     """
     if one is None or other is None:
         return norm([one, other])
-    return norm([one.double() - other.double().reshape(one.shape)])
+    return norm([dense(one) - dense(other).reshape(one.shape)])

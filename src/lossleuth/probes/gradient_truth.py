@@ -14,7 +14,7 @@ from math import nan
 
 import torch
 
-from lossleuth.probes.distance import distance, norm
+from lossleuth.probes.distance import dense, distance, norm
 from lossleuth.tape.opacity import hidden_parameters
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.substitutes import CannotReplay
@@ -137,7 +137,7 @@ def replayed_gradients(
         allow_unused=True,
     )
     return {
-        number: None if gradient is None else gradient.double()
+        number: None if gradient is None else dense(gradient)
         for number, gradient in zip(leaves, found, strict=True)
     }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from lossleuth.probes.distance import distance, norm
+from lossleuth.probes.distance import dense, distance, norm
 from lossleuth.tape.window import Window
 
 # Rounding of a multiplication in place, in float32 and with room for half precision's own.
@@ -41,9 +41,9 @@ def handling(window: Window) -> Handled | None:
     factors: dict[str, float | None] = {}
     for number, left in runs[-1].after.items():
         parameter = window.tape.leaves[number]
-        if left is None or id(parameter) not in used or not norm([_dense(left)]):
+        if left is None or id(parameter) not in used or not norm([dense(left)]):
             continue
-        factors[window.name_of(number)] = _factor(_dense(left), used[id(parameter)])
+        factors[window.name_of(number)] = _factor(dense(left), used[id(parameter)])
     scaled = [factor for factor in factors.values() if factor is not None]
     if not scaled:
         return None
@@ -60,11 +60,7 @@ def _factor(left: Tensor, used: Tensor | None) -> float | None:
     """By which number a gradient was multiplied; None if that is not all that was done to it."""
     if used is None:
         return 0.0
-    used = _dense(used)
+    used = dense(used)
     size = norm([left])
     factor = float((left * used).sum()) / size**2
     return factor if distance(used, factor * left) <= SLACK * max(size, norm([used])) else None
-
-
-def _dense(gradient: Tensor) -> Tensor:
-    return (gradient.to_dense() if gradient.is_sparse else gradient).double()

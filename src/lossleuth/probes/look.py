@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from lossleuth.probes.alignment import alignment
@@ -16,29 +17,47 @@ from lossleuth.probes.leaks import leaks
 from lossleuth.probes.precision import first_non_finite, precision
 from lossleuth.probes.reported import reported
 from lossleuth.probes.update_truth import update_truths
-from lossleuth.tape.roles import find_roles
+from lossleuth.tape.roles import Roles, find_roles
 from lossleuth.tape.window import Window
+
+Probe = Callable[[Window, Roles | None], Any]
+
+PROBES: dict[str, Probe] = {
+    "gradient_truth": lambda w, _: [gradient_truth(w, run) for run in w.backwards],
+    "functions": lambda w, _: function_truths(w),
+    "hooks": lambda w, _: [found for run in w.backwards for found in hooks(w, run)],
+    "cuts": lambda w, _: [cuts(w, run) for run in w.backwards],
+    "hand_gradients": lambda w, _: hand_gradients(w),
+    "stale_share": lambda w, _: stale_share(w),
+    "handling": lambda w, _: handling(w),
+    "updates": lambda w, _: update_truths(w),
+    "reported": lambda w, _: reported(w),
+    "precision": lambda w, roles: precision(w, roles.run) if roles else [],
+    "first_non_finite": lambda w, roles: first_non_finite(w, roles.run) if roles else None,
+    "leaks": leaks,
+    "alignment": alignment,
+}
 
 
 def look_at(window: Window) -> dict[str, Any]:
-    """Every probe's numbers, by the probe's name."""
-    truths = [gradient_truth(window, run) for run in window.backwards]
-    hooked = [found for run in window.backwards for found in hooks(window, run)]
-    handled = handling(window)
-    roles = find_roles(window)
-    broken = first_non_finite(window, roles.run) if roles else None
-    return {
-        "gradient_truth": [asdict(truth) for truth in truths],
-        "hand_gradients": [asdict(found) for found in hand_gradients(window)],
-        "handling": None if handled is None else asdict(handled),
-        "stale_share": stale_share(window),
-        "cuts": [asdict(cuts(window, run)) for run in window.backwards],
-        "reported": [asdict(found) for found in reported(window)],
-        "hooks": [asdict(found) for found in hooked],
-        "functions": [asdict(truth) for truth in function_truths(window)],
-        "updates": [asdict(truth) for truth in update_truths(window)],
-        "precision": [asdict(o) for o in precision(window, roles.run)] if roles else [],
-        "first_non_finite": None if broken is None else asdict(broken),
-        "leaks": asdict(leaks(window, roles)),
-        "alignment": asdict(alignment(window, roles)),
-    }
+    """Every probe's numbers, by the probe's name; one that failed is named under `errored`."""
+    found: dict[str, Any] = {}
+    errored: dict[str, str] = {}
+    roles: Roles | None = None
+    try:
+        roles = find_roles(window)
+    except Exception as error:
+        errored["roles"] = f"{type(error).__name__}: {error}"
+    for name, probe in PROBES.items():
+        try:
+            found[name] = _plain(probe(window, roles))
+        except Exception as error:
+            # Our failure, and no reason to lose what the others have found.
+            found[name], errored[name] = None, f"{type(error).__name__}: {error}"
+    return found | {"errored": errored}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return [_plain(item) for item in value] if isinstance(value, list) else value

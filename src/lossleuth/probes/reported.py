@@ -55,6 +55,9 @@ def reported(window: Window) -> list[Reported]:
         if not tape.layouts[read.tensor].dtype.is_floating_point:
             continue
         seen.add(read.tensor)
+        # Computed without gradients altogether: an evaluation, which nobody claims to follow.
+        if not _has_graph(tape, read.tensor, read.at):
+            continue
         place = None if read.place is None else str(read.place)
         try:
             own = _gradient(tape, last, [read.tensor], read.at)
@@ -92,6 +95,15 @@ def _gradient(tape: Tape, run: Backward, wanted: list[int], before: int) -> Tens
         for leaf, g in zip(leaves.values(), found, strict=True)
     ]
     return torch.cat(parts)
+
+
+def _has_graph(tape: Tape, number: int, before: int) -> bool:
+    """Whether any result on the way, views of leaves apart, was part of a graph."""
+    return any(
+        live and tape.groups[i] not in tape.leaves
+        for operation in tape.needed_for([number], before)
+        for i, live in zip(operation.inputs, operation.live, strict=True)
+    )
 
 
 def _depends(tape: Tape, number: int, before: int) -> bool:

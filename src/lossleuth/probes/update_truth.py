@@ -197,15 +197,15 @@ def _facts_of(update: Update, settings: dict[str, Any], i: int, gradient: Tensor
         return torch.zeros_like(weight)
 
     age = state.get("step", settings.get("step", state.get("t", 0)))
-    betas = settings.get("betas", (settings.get("beta1", 0.9), settings.get("beta2", 0.999)))
+    betas = settings.get("betas") or (settings.get("beta1"), settings.get("beta2"))
     return _Facts(
         weight,
         gradient.double(),
         remembered(FIRST),
         remembered(SECOND),
-        float(age) + 1,
+        (float(age) if isinstance(age, int | float | Tensor) else 0.0) + 1,
         _number(settings.get("lr"), math.nan),
-        (float(betas[0]), float(betas[1])),
+        (_number(betas[0], 0.9), _number(betas[1], 0.999)),
         _number(settings.get("eps"), 1e-8),
         _number(settings.get("weight_decay"), 0.0),
     )
