@@ -67,6 +67,20 @@ def test_an_evaluation_is_no_report() -> None:
     assert reports(loss) == []
 
 
+def test_sparse_gradients_are_compared_too() -> None:
+    def plant(model: SmallModel) -> None:
+        model.tokens.sparse = True
+
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        value = shifted_loss(model, tokens)
+        value.item()
+        return value
+
+    window = recorded_step(loss, plant, lambda p: torch.optim.SGD(p, lr=0.1))
+    (found,) = reported(window)
+    assert found.cosine == pytest.approx(1)
+
+
 def test_of_several_backward_passes_the_nearest_counts() -> None:
     window = recorded_step(_read_after_both)
     (found,) = reported(window)

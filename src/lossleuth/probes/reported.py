@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lossleuth.probes.distance import dense
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
@@ -91,7 +92,7 @@ def _gradient(tape: Tape, run: Backward, wanted: list[int], before: int) -> Tens
         raise CannotReplay("it does not depend on the parameters")
     found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
     parts = [
-        torch.zeros(leaf.numel(), dtype=torch.float64) if g is None else g.reshape(-1).double()
+        torch.zeros(leaf.numel(), dtype=torch.float64) if g is None else dense(g).reshape(-1)
         for leaf, g in zip(leaves.values(), found, strict=True)
     ]
     return torch.cat(parts)
