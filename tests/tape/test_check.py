@@ -312,3 +312,14 @@ def test_wrong_arguments_get_a_sentence(
 ) -> None:
     with pytest.raises(kind, match=sentence):
         check_gradient(**arguments)
+
+
+def test_a_failure_is_not_located_where_that_is_not_wanted() -> None:
+    found = check_gradient(
+        loss=lambda a, b: float((a**2).sum() + (b**2).sum()),
+        gradient=lambda a, b: [2 * a, 3 * b],
+        parameters=[np.ones(2), np.ones(3)],
+        locate=False,
+    )
+    assert found.outcome is Outcome.FAIL
+    assert found.parts == ()
