@@ -145,3 +145,30 @@ def test_backward_hooks_of_modules_are_named(tmp_path: Path) -> None:
     (event,) = read(folder).events("tape")
     assert event.data["gradient_truth"][0]["error"] > 0.1
     assert any(__file__ in place for hook in event.data["hooks"] for place in hook["places"])
+
+
+def test_a_backward_that_fails_is_the_programs_and_leaves_nothing_of_ours(tmp_path: Path) -> None:
+    failures = Failures()
+    folder = tmp_path / "run"
+    observer = Observer(lambda: RecordWriter.create(folder, {}, print), failures, (1,))
+    hooks = Hooks(observer, failures)
+    hooks.install()
+    try:
+        weight = torch.ones(3, requires_grad=True)
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for step in range(4):
+            loss = weight.square().sum()
+            if step == 1:
+                loss.backward(retain_graph=False)
+                with pytest.raises(RuntimeError, match="second time"):
+                    loss.backward()
+            else:
+                loss.backward()
+            optimizer.step()
+    finally:
+        hooks.remove()
+        observer.finish({"how": "test"})
+    assert failures.count == 0
+    assert len(read(folder)) == 4
+    assert read(folder).events("tape") == []
+    assert observer.capturing is None

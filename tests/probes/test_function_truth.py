@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from steps import SmallModel, recorded_step
+from steps import InNumpy, SmallModel, recorded_step
 from torch import Tensor
 
 from lossleuth.probes.function_truth import FunctionTruth, function_truths
@@ -42,20 +42,6 @@ class TwoInputs(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, Tensor]:
         return None, gradients[0] * ctx.scale, gradients[0]
-
-
-class InNumpy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        out = torch.empty_like(x)
-        out.detach().numpy()[...] = np.tanh(x.detach().numpy())
-        ctx.save_for_backward(out)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (out,) = ctx.saved_tensors
-        return gradient * (1 - out * out)
 
 
 def truths(function: Any) -> list[FunctionTruth]:

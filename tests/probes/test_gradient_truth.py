@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from steps import SmallModel, batch, recorded_step, shifted_loss
+from steps import InNumpy, SmallModel, batch, recorded_step, shifted_loss
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -177,20 +177,6 @@ def test_the_replay_gives_the_very_gradient_of_a_float64_model() -> None:
         expected = model.get_parameter(window.names[number]).grad
         assert gradient is not None
         torch.testing.assert_close(gradient, expected, rtol=1e-11, atol=1e-13)
-
-
-class InNumpy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        out = torch.empty_like(x)
-        out.detach().numpy()[...] = np.tanh(x.detach().numpy())
-        ctx.save_for_backward(out)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (out,) = ctx.saved_tensors
-        return gradient * (1 - out * out)
 
 
 class FromNumpy(InNumpy):

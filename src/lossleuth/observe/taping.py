@@ -102,7 +102,13 @@ class Taping:
             self._paused = True
             self._recorder.capture.pause()
 
-    def _stop(self) -> Recorder | None:
+    def _discard(self) -> None:
+        """Record no more of this step; the mode is left where that is safe."""
+        if self._recorder is not None:
+            self._recorder.forget()
+            self._pause()
+
+    def _stop(self) -> None:
         recorder, self._recorder = self._recorder, None
         self._paused = False
         for hook in self._hooks:
@@ -110,7 +116,6 @@ class Taping:
         self._hooks = []
         if recorder is not None:
             recorder.stop()
-        return recorder
 
     # the program's doings
 
@@ -126,7 +131,12 @@ class Taping:
         run = self._attempt(
             "begin_backward", outputs, seeds or (), creates_graph=bool(creates_graph)
         )
-        result = original(outputs, *args, **kwargs)
+        try:
+            result = original(outputs, *args, **kwargs)
+        except BaseException:
+            # The program may catch it and go on; this step has no gradient to judge.
+            self._discard()
+            raise
         if run is not None:
             returned = None
             if not kwargs.get("accumulate_grad"):
@@ -151,7 +161,7 @@ class Taping:
             return getattr(recorder, name)(*args, **kwargs)
         except Exception as error:
             self._failures.note(name, error)
-            self._stop()
+            self._discard()
             return None
         finally:
             recorder.capture.ignoring -= 1

@@ -6,6 +6,7 @@ that the logits went through; which token it is compared with, by content.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -70,7 +71,7 @@ def _places(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
         raise CannotReplay("the classes are not the last axis of the logits")
     count = tokens.numel()
     numbered = torch.arange(count, dtype=torch.float64).repeat_interleave(classes)
-    if numbered.numel() != _product(layout.shape):
+    if numbered.numel() != math.prod(layout.shape):
         raise CannotReplay("the logits are not one row per token")
     numbered = numbered.reshape(layout.shape)
     if roles.scores == roles.logits:
@@ -94,10 +95,3 @@ def _values(window: Window, number: int, roles: Roles) -> Tensor:
     if number in tape.leaves:
         return tape.value(number)
     return Replay(tape, gradients=False).run([number], before=roles.run.at)[number]
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    product = 1
-    for side in shape:
-        product *= side
-    return product

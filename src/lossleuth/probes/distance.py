@@ -7,10 +7,7 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-
-def dense(gradient: Tensor) -> Tensor:
-    """A gradient in float64, with all its elements."""
-    return (gradient.to_dense() if gradient.is_sparse else gradient).double()
+from lossleuth.tape.window import dense
 
 
 def norm(gradients: Iterable[Tensor | None]) -> float:

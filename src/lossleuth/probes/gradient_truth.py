@@ -14,12 +14,12 @@ from math import nan
 
 import torch
 
-from lossleuth.probes.distance import dense, distance, norm
+from lossleuth.probes.distance import distance, norm
 from lossleuth.tape.opacity import hidden_parameters
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
-from lossleuth.tape.window import Backward, Gradients, Window
+from lossleuth.tape.window import Backward, Gradients, Window, dense
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from lossleuth.probes.distance import dense, distance, norm
-from lossleuth.tape.window import Window
+from lossleuth.probes.distance import distance, norm
+from lossleuth.tape.window import Window, dense
 
 # Rounding of a multiplication in place, in float32 and with room for half precision's own.
 SLACK = 1e-5

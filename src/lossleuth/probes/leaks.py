@@ -7,6 +7,7 @@ every other row exactly as it was.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -49,10 +50,7 @@ def leaks(window: Window, roles: Roles | None) -> Leaks:
     if tokens is None or tokens.dim() != 2 or tokens.shape[1] < 2:
         return Leaks(None, None, None, None, "the tokens are not rows of positions")
     classes = roles.vocabulary or 1
-    count = 1
-    for side in logits_shape:
-        count *= side
-    if count != tokens.numel() * classes or logits_shape[-1] != classes:
+    if math.prod(logits_shape) != tokens.numel() * classes or logits_shape[-1] != classes:
         return Leaks(None, None, None, None, "the logits are not one row per token")
 
     narrow: list[Operation] = []

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lossleuth.probes.distance import dense
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
-from lossleuth.tape.window import Backward, Window
+from lossleuth.tape.window import Backward, Window, dense
 
 MOST_READS = 8
 MOST_RUNS = 4

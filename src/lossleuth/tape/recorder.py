@@ -39,6 +39,13 @@ class Recorder:
         for mode in reversed(above):
             dispatch._push_mode(mode)
 
+    def forget(self) -> None:
+        """Leave nothing on the program's graph, and nothing to look at."""
+        while self._hooks:
+            self._hooks.pop().remove()
+        self.window.backwards.clear()
+        self.window.updates.clear()
+
     # modules
 
     def enter_module(self, name: str) -> None:

@@ -6,6 +6,7 @@ of; tokens are the whole numbers that were looked up on the way to the logits.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -198,10 +199,7 @@ def _is_consecutive(tensor: Tensor) -> bool:
 
 
 def _count(tape: Tape, number: int) -> int:
-    count = 1
-    for side in tape.layouts[number].shape:
-        count *= side
-    return count
+    return math.prod(tape.layouts[number].shape)
 
 
 def _after(makers: dict[int, Operation], number: int) -> int:

@@ -37,9 +37,9 @@ class Backward:
             if after is None:
                 found[number] = None
             elif before is None or self.returned:
-                found[number] = _dense(after)
+                found[number] = dense(after)
             else:
-                found[number] = _dense(after) - _dense(before)
+                found[number] = dense(after) - dense(before)
         return found
 
 
@@ -75,5 +75,6 @@ class Window:
         return self.names.get(parameter, f"a parameter of shape {shape}")
 
 
-def _dense(gradient: Tensor) -> Tensor:
+def dense(gradient: Tensor) -> Tensor:
+    """A gradient in float64, with all its elements."""
     return (gradient.to_dense() if gradient.is_sparse else gradient).double()
