@@ -229,6 +229,30 @@ def test_no_number_is_a_wrong_gradient_of_a_function_with_a_slope() -> None:
     assert found.wrong == ("input 0",)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_direction_at_right_angles_to_the_gradient_is_not_the_last_word(seed: int) -> None:
+    torch.manual_seed(0)
+    layer = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 2))
+    x = tensor(5, 6, dtype=torch.float32)
+    assert check_gradient(lambda x: layer(x).square().sum(), [x], seed=seed)
+
+
+def test_a_right_gradient_is_confirmed_by_few_values() -> None:
+    calls = []
+
+    def loss(w: np.ndarray) -> float:
+        calls.append(1)
+        return float(np.sin(w).sum())
+
+    w = np.linspace(0.1, 1.0, 40)
+    assert check_gradient(loss=loss, gradient=np.cos, parameters=[w])
+    # The middle thrice, to see that it repeats, and five steps to either side.
+    assert len(calls) == 13
+    calls.clear()
+    assert not check_gradient(loss=loss, gradient=lambda w: 1.00001 * np.cos(w), parameters=[w])
+    assert len(calls) > 40
+
+
 # doubt
 
 

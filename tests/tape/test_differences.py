@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossleuth.tape.differences import Derivative, derivative
+from lossleuth.tape.differences import FEWEST, SOME, Derivative, derivative
 
 numbers = st.floats(-1e4, 1e4, allow_subnormal=False)
 
@@ -143,3 +143,22 @@ def test_the_sweep_falls_and_rises() -> None:
     assert [step for step, _ in sweep] == sorted((step for step, _ in sweep), reverse=True)
     assert errors[0] > 1e4 * errors[lowest] and max(errors[-3:]) > 1e3 * errors[lowest]
     assert 3 < lowest < len(errors) - 3
+
+
+@pytest.mark.parametrize("some", [SOME, FEWEST])
+def test_few_steps_give_a_slope_whose_bound_holds(some: slice) -> None:
+    asked = []
+
+    def wave(t: float) -> float:
+        asked.append(t)
+        return math.sin(3 * t) + math.exp(t)
+
+    found = derivative(wave, scale=0.1, some=some)
+    assert len(asked) == 1 + 2 * (some.stop - some.start)
+    assert abs(found.value - 4) <= found.smooth_bound < 1e-4
+
+
+def test_few_steps_see_a_kink_and_the_bound_of_smooth_functions_does_not() -> None:
+    found = derivative(lambda t: abs(t) + t, some=SOME)
+    assert found.bound >= 1
+    assert found.smooth_bound < 1e-6

@@ -46,7 +46,7 @@ def test_a_function_that_insists_on_float32_is_judged_with_its_rounding() -> Non
     problem = torch_problem(only_float32, [tensor(5, dtype=torch.float32)], 0)
     assert problem.epsilon == 2.0**-23
     assert problem.values[0].dtype == torch.float32
-    assert problem.forward is None
+    assert problem.forward((np.ones(5),)) is None
 
 
 def test_inputs_that_are_not_floating_point_stay_as_they_are() -> None:

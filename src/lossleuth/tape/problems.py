@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,8 @@ class Problem:
     values: tuple[Any, ...]
     claimed: tuple[Vector, ...]
     at: Callable[[tuple[Any, ...]], float]
-    forward: Callable[[tuple[Vector, ...]], float] | None
+    # Its slope along a direction, where torch knows it.
+    forward: Callable[[tuple[Vector, ...]], float | None]
     epsilon: float
 
 
@@ -90,29 +92,38 @@ def torch_problem(function: Callable[..., Any], inputs: list[Any], seed: int) ->
 
 def _forward_mode(
     function: Callable[[tuple[Any, ...]], Any], values: tuple[Any, ...]
-) -> Callable[[tuple[Vector, ...]], float] | None:
-    """Torch's forward-mode derivative of a function along a direction, if it has one."""
+) -> Callable[[tuple[Vector, ...]], float | None]:
+    """Torch's forward-mode derivative of a function along a direction; None if it has none."""
+    possible = all(isinstance(v, Tensor) and v.dtype == torch.float64 for v in values)
 
-    def forward(directions: tuple[Vector, ...]) -> float:
-        # The fused kernels of attention have no forward-mode derivative.
-        plain = sdpa_kernel(SDPBackend.MATH)
-        with warnings.catch_warnings(), forward_ad.dual_level(), plain:
-            # Torch compiles some rules on first use, in a way that it has deprecated itself.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            given = tuple(
-                forward_ad.make_dual(value, torch.as_tensor(direction).to(value))  # type: ignore[no-untyped-call]  # untyped
-                for value, direction in zip(values, directions, strict=True)
-            )
-            out = forward_ad.unpack_dual(function(given))  # type: ignore[no-untyped-call]  # untyped
-            return 0.0 if out.tangent is None else float(out.tangent)
+    def forward(directions: tuple[Vector, ...]) -> float | None:
+        nonlocal possible
+        # Tried by the first use, since a trial of its own would take as long.
+        try:
+            return _tangent(function, values, directions) if possible else None
+        except (RuntimeError, NotImplementedError, TypeError, AttributeError, ValueError):
+            possible = False
+            return None
 
-    if not all(isinstance(v, Tensor) and v.dtype == torch.float64 for v in values):
-        return None
-    try:
-        forward(tuple(np.zeros(tuple(value.shape)) for value in values))
-    except (RuntimeError, NotImplementedError, TypeError, AttributeError, ValueError):
-        return None
     return forward
+
+
+def _tangent(
+    function: Callable[[tuple[Any, ...]], Any],
+    values: tuple[Any, ...],
+    directions: tuple[Vector, ...],
+) -> float:
+    # The fused kernels of attention have no forward-mode derivative.
+    plain = sdpa_kernel(SDPBackend.MATH)
+    with warnings.catch_warnings(), forward_ad.dual_level(), plain:
+        # Torch compiles some rules on first use, in a way that it has deprecated itself.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        given = tuple(
+            forward_ad.make_dual(value, torch.as_tensor(direction).to(value))  # type: ignore[no-untyped-call]  # untyped
+            for value, direction in zip(values, directions, strict=True)
+        )
+        out = forward_ad.unpack_dual(function(given))  # type: ignore[no-untyped-call]  # untyped
+        return 0.0 if out.tangent is None else float(out.tangent)
 
 
 def _backward(
@@ -192,18 +203,25 @@ def array(value: Any) -> Vector:
     return np.asarray(value, dtype=np.float64)
 
 
-def shifted(value: Any, by: Vector) -> Any:
-    """A value with something added, of the same kind and type."""
+def shifted(value: Any, by: Vector, times: float = 1.0) -> Any:
+    """A value with so many times something added, of the same kind and type."""
     if isinstance(value, Tensor):
-        return (value.double() + torch.as_tensor(by, device=value.device)).to(value.dtype)
-    return np.asarray(value.astype(np.float64) + by, dtype=value.dtype)
+        added = torch.as_tensor(by, device=value.device)
+        return torch.add(value.double(), added, alpha=times).to(value.dtype)
+    return np.asarray(value.astype(np.float64) + times * by, dtype=value.dtype)
 
 
 def size(value: Any) -> float:
     """Typical size of a value, for a step that suits it."""
     numbers = array(value)
-    found = float(np.sqrt(np.mean(numbers**2))) if numbers.size else 1.0
+    found = math.sqrt(dot(numbers, numbers) / numbers.size) if numbers.size else 1.0
     return found if found > 0 else 1.0
+
+
+def dot(one: Vector, other: Vector) -> float:
+    """Sum of products, without a copy of them."""
+    # Of lists of numbers: numpy's own for arrays of several axes is not a sum of all products.
+    return float(np.dot(one.reshape(-1), other.reshape(-1)))
 
 
 def _epsilon(value: Any) -> float:

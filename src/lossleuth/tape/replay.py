@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
+from lossleuth.tape.dropout import without_dropout
 from lossleuth.tape.neutral import neutral
 from lossleuth.tape.schemas import is_random, is_view
 from lossleuth.tape.substitutes import (
@@ -56,6 +57,8 @@ class Replay:
     cuts: Cuts = Cuts.KEPT
     gradients: bool = True
     decided: bool = True
+    # Without `dropout`, nothing is dropped: as when a model is evaluated.
+    dropout: bool = True
     # Operations that could not be done in float64, and were done as recorded.
     narrow: list[Operation] = field(default_factory=list)
 
@@ -286,6 +289,11 @@ class _Pass:
     def _random(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         kept = operation.kept
         assert kept is not None
+        if not self._replay.dropout:
+            written = self._values[operation.written[0]] if operation.written else None
+            whole = without_dropout(operation, args, kwargs, written)
+            if whole is not None:
+                return whole
         if operation.name == "native_dropout":
             mask, share = kept[1], args[1]
             scale = 0.0 if share >= 1 else 1 / (1 - share)

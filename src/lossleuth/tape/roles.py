@@ -56,7 +56,11 @@ def find_roles(window: Window) -> Roles | None:
     if not runs:
         return None
     tape = window.tape
-    run = max(runs, key=lambda r: len(_leading_to(tape, r)))
+    return roles_of(tape, max(runs, key=lambda r: len(_leading_to(tape, r))))
+
+
+def roles_of(tape: Tape, run: Backward) -> Roles:
+    """The roles in what one backward pass differentiates."""
     operations = _leading_to(tape, run)
     makers = tape.makers()
     targets, ignored, probabilities = _picked(tape, operations)
