@@ -216,6 +216,81 @@ def watch(
     watch_script(script, arguments or [], out, activations=activations, tape=tape or ())
 
 
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@_plainly
+def run(
+    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="training script, unchanged")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="its own arguments")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="steps to observe at most")] = 200,
+    budget: Annotated[float, typer.Option(min=1, help="seconds to take at most")] = 120.0,
+    seeds: Annotated[int, typer.Option(min=1, help="paired runs per trial; 3 can prove")] = 3,
+    out: Annotated[
+        Path | None, typer.Option(help="run directory [default: runs/<date>-<time>]")
+    ] = None,
+    trials: Annotated[
+        bool, typer.Option(help="run the script again with one thing changed")
+    ] = True,
+    only: Annotated[list[str] | None, typer.Option(help="judge only this cause (repeat)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print verdict.json")] = False,
+) -> None:
+    """Find out why a training script does not learn, and prove it."""
+    typer.echo(f"lossleuth {__version__}: {script}", err=True)
+    from lossleuth.examiner.commands import as_json, examine_script
+    from lossleuth.report.terminal import lines
+
+    verdict, directory = examine_script(
+        script,
+        arguments or [],
+        out=out,
+        steps=steps,
+        budget=budget,
+        seeds=seeds,
+        trials=trials,
+        only=only or (),
+    )
+    typer.echo(as_json(verdict) if json else "\n".join(lines(verdict)))
+    typer.echo(f"written to {directory}", err=True)
+    raise typer.Exit(verdict.exit_code)
+
+
+@app.command()
+@_plainly
+def examine(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="run directory")],
+    json: Annotated[bool, typer.Option("--json", help="print verdict.json")] = False,
+) -> None:
+    """Judge a saved record again, without running anything."""
+    from lossleuth.examiner.commands import as_json, examine_record
+    from lossleuth.report.terminal import lines
+
+    verdict = examine_record(run)
+    typer.echo(as_json(verdict) if json else "\n".join(lines(verdict)))
+    raise typer.Exit(verdict.exit_code)
+
+
+@app.command()
+@_plainly
+def causes() -> None:
+    """List the causes that are known, with what each needs to be judged."""
+    from lossleuth.examiner.commands import listed
+
+    for line in listed():
+        typer.echo(line)
+
+
+@app.command()
+@_plainly
+def explain(
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="id of a cause")],
+) -> None:
+    """Print the page of a cause."""
+    from lossleuth.examiner.commands import explained
+
+    typer.echo(explained(identifier))
+
+
 @app.command()
 @_plainly
 def export(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
 
 class BadInput(Exception):
     """What the user gave cannot be worked with: one plain sentence, exit code 2.
@@ -17,3 +22,179 @@ class BadInput(Exception):
         self.expected = expected
         self.found = found
         self.remedy = remedy
+
+
+class Status(Enum):
+    """What is known of a cause. Unknown is never green."""
+
+    PROVEN = "proven"
+    SUSPECTED = "suspected"
+    BENIGN = "benign"
+    REFUTED = "refuted"
+    UNTESTED = "untested"
+    ERRORED = "errored"
+
+
+class Stage(Enum):
+    """Where a fault sits; earlier stages outrank later ones."""
+
+    DATA = "data"
+    LOSS = "loss"
+    MODEL = "model"
+    INITIALISATION = "initialisation"
+    GRADIENT = "gradient"
+    OPTIMIZER = "optimizer"
+    PRECISION = "precision"
+    DISTILLATION = "distillation"
+    EVALUATION = "evaluation"
+
+
+class Where(NamedTuple):
+    """The user's source where the fault is in it, else the asset at fault (then without line)."""
+
+    file: str | None
+    line: int | None = None
+    module: str | None = None
+
+
+class Wrongness(NamedTuple):
+    """An invariant, what it should be, what it is, and what rounding alone could make of it."""
+
+    what: str
+    value: float
+    expected: float
+    floor: float
+
+
+class Change(NamedTuple):
+    """One thing that is different in a run: an intervention by name, with its options."""
+
+    name: str
+    options: tuple[tuple[str, float | int | str | bool], ...] = ()
+
+    @classmethod
+    def of(cls, name: str, **options: float | int | str | bool) -> Change:
+        """A change with its options by name.
+
+        >>> Change.of("scale_lr", factor=0.1).sentence
+        'scale_lr(factor=0.1)'
+        """
+        return cls(name, tuple(sorted(options.items())))
+
+    @property
+    def sentence(self) -> str:
+        """As it is told: `scale_lr(factor=0.1)`."""
+        return f"{self.name}({', '.join(f'{k}={v}' for k, v in self.options)})"
+
+
+class Effect(NamedTuple):
+    """What a change did to the true loss over paired runs; positive is better with the change."""
+
+    change: Change
+    # Loss without the change minus loss with it, in nats, and the standard error of that.
+    nats: float
+    error: float
+    seeds: int
+    steps: int
+    # Mean true loss at the end without and with the change, and at the beginning.
+    without: float
+    with_change: float
+    start: float
+    # What was measured: the true loss, or the differentiated one where that is all there is.
+    measure: str = "true loss"
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the change helped beyond doubt: by more than 3 standard errors, over 3 seeds."""
+        return self.seeds >= 3 and self.nats > 3 * self.error and self.nats > 0
+
+    @property
+    def sentence(self) -> str:
+        """The effect in words."""
+        return (
+            f"{self.measure} {self.without:.3f} without, {self.with_change:.3f} with "
+            f"{self.change.sentence} ({self.nats:+.3f} ± {self.error:.3f} nats over "
+            f"{self.seeds} paired runs of {self.steps} steps)"
+        )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that a judge may look at: plain numbers from a record, and trials."""
+
+    # One mapping of scalars for each step, as the record has them.
+    steps: Sequence[Mapping[str, Any]] = ()
+    # Names and sizes of the parameters that were updated; readings by column, step by step.
+    parameters: Sequence[str] = ()
+    sizes: Sequence[int] = ()
+    columns: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
+    # What the probes found on recorded steps, in order.
+    windows: Sequence[Mapping[str, Any]] = ()
+    # Settings at run time, where weights and tokens came from, files and libraries, the ending.
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    origins: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    ending: Mapping[str, Any] = field(default_factory=dict)
+    script: str | None = None
+    effects: Mapping[Change, Effect] = field(default_factory=dict)
+    # Trials that were asked for and gave nothing, with the reason.
+    failed: Mapping[Change, str] = field(default_factory=dict)
+
+    def series(self, name: str) -> list[float]:
+        """A scalar over the steps that have it.
+
+        >>> Evidence(steps=[{"loss": 2.0}, {}, {"loss": 1.0}]).series("loss")
+        [2.0, 1.0]
+        """
+        return [step[name] for step in self.steps if step.get(name) is not None]
+
+    def probed(self, probe: str) -> list[Any]:
+        """What a probe found, window by window, where it found anything."""
+        return [w[probe] for w in self.windows if w.get(probe) not in (None, [], {})]
+
+    def answers(self, changes: Sequence[Change]) -> list[Effect]:
+        """The effects that are known of these changes."""
+        return [self.effects[change] for change in changes if change in self.effects]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a judge says of one cause, and what it would like to have tried."""
+
+    status: Status
+    because: str
+    where: Where | None = None
+    wrongness: Wrongness | None = None
+    harm: Effect | None = None
+    remedy: str = ""
+    # Trials that would decide; the first that helps is the cure.
+    wants: tuple[Change, ...] = ()
+    # The change with which the rest is judged once this is proven.
+    cure: Change | None = None
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A fault by name: what stage it belongs to and how it is judged. Its page is its docstring."""
+
+    id: str
+    stage: Stage
+    # One line for the list of causes.
+    summary: str
+    judge: Callable[[Evidence], Judgement]
+    # What the judge needs to see, for the list of causes.
+    needs: tuple[str, ...] = ()
+    # Causes that the same fault may also be blamed on.
+    overlaps: tuple[str, ...] = ()
+    # Whether true losses mean nothing while this fault is there.
+    voids_trials: bool = False
+
+
+def refuted(because: str) -> Judgement:
+    """Tested, and not so."""
+    return Judgement(Status.REFUTED, because)
+
+
+def untested(because: str) -> Judgement:
+    """Could not be tested, with the reason."""
+    return Judgement(Status.UNTESTED, because)

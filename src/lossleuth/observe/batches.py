@@ -34,6 +34,7 @@ class Batches:
         self._targets: list[tuple[Tensor, int, int, int]] = []
         self._counts = TargetCounts()
         self.runs: list[NDArray[np.int64]] = []
+        self.target_runs: list[NDArray[np.int64]] = []
         self._sees_lookups = False
 
     def loaded(self, batch: Any) -> None:
@@ -78,17 +79,21 @@ class Batches:
                 if not seen.consecutive:
                     window.lookups.append(seen)
                     if len(self.runs) < MOST_RUNS:
-                        self._keep_run(tensor)
+                        _keep_run(self.runs, tensor)
         for tensor, version, ignored, classes in targets:
             window.classes = classes
             if tensor._version == version:
                 count = count_supervised(tensor, ignored)
                 window.supervised = (window.supervised or 0) + count
+                window.unsupervised += not count
+                if len(self.target_runs) < MOST_RUNS and tensor.dim():
+                    _keep_run(self.target_runs, tensor)
                 if is_counted(step):
                     self._counts.add(tensor, ignored)
                     window.unigram = self._counts.entropy()
 
-    def _keep_run(self, tokens: Tensor) -> None:
-        run = token_run(tokens)
-        if run is not None and not any(np.array_equal(run, kept) for kept in self.runs):
-            self.runs.append(run)
+
+def _keep_run(runs: list[NDArray[np.int64]], tokens: Tensor) -> None:
+    run = token_run(tokens)
+    if run is not None and not any(np.array_equal(run, kept) for kept in runs):
+        runs.append(run)

@@ -12,6 +12,7 @@ import types
 from pathlib import Path
 from types import TracebackType
 
+from lossleuth.observe.limit import InterventionFailed, StopRun
 from lossleuth.observe.start import VARIABLE, Order, Watch
 from lossleuth.places import declare_user_file
 
@@ -33,6 +34,12 @@ def main() -> None:
     except SystemExit as leaving:
         watch.finish({"how": "sys.exit", "code": _exit_code(leaving.code)})
         raise
+    except StopRun:
+        # What the script would do at its end is not asked for.
+        watch.leave()
+    except InterventionFailed as failure:
+        watch.finish({"how": "intervention failed", "error": str(failure)})
+        watch.leave()
     except KeyboardInterrupt as interrupt:
         watch.finish({"how": "KeyboardInterrupt"})
         raise interrupt.with_traceback(_own_frames_dropped(interrupt.__traceback__)) from None

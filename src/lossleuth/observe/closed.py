@@ -98,6 +98,7 @@ class ClosedSteps:
             "clip_update_change": impact if window.clips else None,
             "clip_limit": window.clips[-1].limit if window.clips else None,
             "supervised": window.supervised,
+            "unsupervised": window.unsupervised or None,
             "classes": window.classes,
             "unigram": window.unigram,
             **_batch(window, seconds),

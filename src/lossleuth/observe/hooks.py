@@ -10,17 +10,23 @@ import functools
 import sys
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lossleuth.interventions.intervention import Intervention
 from lossleuth.observe.failures import Failures
+from lossleuth.observe.intervening import Intervening
+from lossleuth.observe.limit import Limit, StopRun
 from lossleuth.observe.observer import Observer
-from lossleuth.places import reads_for_the_user
+from lossleuth.observe.seeds import shift_seeds
+from lossleuth.places import reads_for_the_user, user_place
 
+# A script that catches everything is told so often to stop.
+MOST_STOPS = 3
 SCALAR_READERS = ("item", "tolist", "__float__", "__int__", "__index__", "numpy")
 
 
@@ -28,7 +34,14 @@ class Hooks:
     """Installs everything, and takes everything away again."""
 
     def __init__(
-        self, observer: Observer, failures: Failures, *, activations: bool = False
+        self,
+        observer: Observer,
+        failures: Failures,
+        *,
+        activations: bool = False,
+        interventions: Sequence[Intervention] = (),
+        limit: Limit | None = None,
+        seed_shift: int | None = None,
     ) -> None:
         self._observer = observer
         self._failures = failures
@@ -36,6 +49,12 @@ class Hooks:
         self._depth = 0
         self._stepped = 0
         self._activations = activations
+        self._changes = Intervening(interventions, observer.taping)
+        self._limit = limit or Limit()
+        self._seed_shift = seed_shift
+        self._backwards = 0
+        # Ends the record and the process, where the script will not be stopped.
+        self.give_up: Callable[[], None] = lambda: None
 
     def install(self) -> None:
         """Patch torch; what cannot be patched is noted, and the rest still works."""
@@ -48,6 +67,7 @@ class Hooks:
             self._patch_reads,
             self._patch_loader,
             self._patch_modules,
+            self._patch_for_trials,
         ):
             try:
                 patch()
@@ -84,12 +104,15 @@ class Hooks:
             if self._depth or observer.taping.looking or any(map(_is_traced, t_outputs)):
                 return original(t_outputs, *args, **kwargs)
             observer.backward_begins(t_outputs)
+            self._stop_in_time()
+            self._changes.backward_begins(t_outputs)
             self._depth += 1
             try:
                 return observer.taping.run_backward(original, t_outputs, args, kwargs)
             finally:
                 self._depth -= 1
                 observer.backward_ends()
+                self._changes.backward_ends()
 
         functools.update_wrapper(run_backward, original)
         self._replace(torch.autograd, "_engine_run_backward", run_backward)
@@ -110,22 +133,27 @@ class Hooks:
 
     def _remember_instances(self, kind: type[Any], instances: weakref.WeakSet[Any]) -> None:
         original = kind.__init__
-        taping = self._observer.taping
+        taping, places = self._observer.taping, self._observer.made_at
 
         def looking() -> bool:
             return taping.looking
 
-        def made() -> None:
+        def made(instance: Any) -> None:
+            if taping.looking:
+                return
+            if isinstance(instance, torch.optim.Optimizer):
+                self._changes.optimizer_made(instance)
             # With an optimizer there, the model is there: the first step may begin.
-            if not taping.looking and not self._observer.steps:
+            if not self._observer.steps:
                 taping.begin(0)
 
         @functools.wraps(original)
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             if not looking():
                 instances.add(self)
+                places[self] = user_place(2) or ""
             original(self, *args, **kwargs)
-            made()
+            made(self)
 
         self._replace(kind, "__init__", init)
 
@@ -134,7 +162,11 @@ class Hooks:
             return None
         closure = kwargs.get("closure") or next(filter(callable, args[1:]), None)
         self._observer.step_called(optimizer)
+        if not self._backwards:
+            # Gradients made by hand: there is no backward pass to stop at.
+            self._stop_in_time()
         if closure is None:
+            self._changes.before_update(optimizer)
             self._observer.update_begins(optimizer)
             return None
 
@@ -142,6 +174,7 @@ class Hooks:
         @functools.wraps(closure)
         def observed() -> Any:
             value = closure()
+            self._changes.before_update(optimizer)
             self._observer.update_begins(optimizer)
             return value
 
@@ -152,6 +185,7 @@ class Hooks:
         if self._observer.taping.looking:
             return
         self._stepped += 1
+        self._changes.after_update(optimizer)
         self._observer.update_ends(optimizer)
 
     # clipping
@@ -264,6 +298,24 @@ class Hooks:
             return batch
 
         self._replace(base, "__next__", following)
+
+    # trials: other seeds, one change, an end
+
+    def _patch_for_trials(self) -> None:
+        if self._seed_shift is not None:
+            shift_seeds(self._seed_shift, self._replace)
+        self._changes.install(self._replace)
+        self._observer.hand_updated = self._changes.updated_by_hand
+        if self._changes.wants_tape:
+            self._observer.taping.want_all()
+
+    def _stop_in_time(self) -> None:
+        self._backwards += 1
+        if self._limit.is_reached(self._observer.steps, self._backwards):
+            self._limit.raised += 1
+            if self._limit.raised > MOST_STOPS:
+                self.give_up()
+            raise StopRun
 
     # activations, on demand
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lossleuth.observe.activations import Activations
 from lossleuth.observe.batches import Batches
-from lossleuth.observe.clipping import Clip, kept, value_clip_effect
+from lossleuth.observe.clipping import Clip, kept, plain_number, value_clip_effect
 from lossleuth.observe.closed import ClosedStep, ClosedSteps
 from lossleuth.observe.failures import Failures, guarded
 from lossleuth.observe.origins import token_origin, weight_origins
@@ -23,8 +23,9 @@ from lossleuth.observe.statistics import READINGS
 from lossleuth.observe.taping import Taping
 from lossleuth.observe.window import StepWindow
 from lossleuth.places import reading_place, user_place
-from lossleuth.probes.look import look_at
+from lossleuth.probes.look import look_at, look_at_loss
 from lossleuth.record.write import RecordWriter
+from lossleuth.tape.window import Window
 
 Clock = Callable[[], float]
 # Backward passes without an optimizer's step after which updates by hand are looked for.
@@ -39,6 +40,7 @@ class Observer:
         open_writer: Callable[[], RecordWriter],
         failures: Failures,
         tape: Sequence[int] = (),
+        loss_steps: Sequence[int] = (),
     ) -> None:
         self.failures = failures
         self.own_seconds = 0.0
@@ -56,6 +58,8 @@ class Observer:
         self._settings: object = None
         self.made_optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self.made_schedulers: weakref.WeakSet[Any] = weakref.WeakSet()
+        # Where in the user's code each was made.
+        self.made_at: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._unused_backwards = 0
         self._updating = 0
         self._within_update = False
@@ -63,7 +67,14 @@ class Observer:
         self._unscaled: tuple[Callable[[], Any], Any] = (lambda: None, None)
         self._activations = Activations()
         self._own_before = 0.0
-        self.taping = Taping(tape, look_at, self.model_called, failures)
+        only_loss = set(loss_steps) - set(tape)
+
+        def look(window: Window) -> dict[str, Any]:
+            return look_at_loss(window) if window.step in only_loss else look_at(window)
+
+        self.taping = Taping({*tape, *loss_steps}, look, self.model_called, failures)
+        # Told when the program was seen to update its parameters itself.
+        self.hand_updated: Callable[[], None] = lambda: None
 
     @property
     def capturing(self) -> Any:
@@ -226,6 +237,7 @@ class Observer:
         if not self._window.updated and not self._table.has_optimizers:
             for by in self._table.hand_updates():
                 self._window.updated_by.append(by)
+                self.hand_updated()
         if self._window.updated:
             self._close()
 
@@ -254,7 +266,7 @@ class Observer:
     def _end_tape(self, step: int) -> None:
         found = self.taping.end(step, self._table.name_of)
         if found is not None:
-            self._event("tape", found)
+            self._event("tape" if "gradient_truth" in found else "true_loss", found)
 
     def _event(self, kind: str, data: dict[str, Any]) -> None:
         self._closed.write()
@@ -271,10 +283,26 @@ class Observer:
         signature = settings_signature(optimizers)
         if signature != self._settings:
             self._settings = signature
-            settings = resolved_settings(optimizers, list(self.made_schedulers))
+            settings = resolved_settings(optimizers, list(self.made_schedulers), self.made_at)
             idle = [type(o).__name__ for o in self.made_optimizers if o not in optimizers]
             seed = {"torch_seed": torch.initial_seed()}
             self._event("settings", settings | {"idle_optimizers": idle} | seed)
+
+    def _unfinished(self) -> dict[str, Any]:
+        """Backward passes that no update followed, and the optimizers that could have made it."""
+        window = self._window
+        idle = [
+            {"class": type(o).__name__, "place": self.made_at.get(o)} for o in self.made_optimizers
+        ]
+        losses = [plain_number(loss) for loss in (*window.losses[:4], *window.losses[-4:])]
+        return {
+            "backwards": window.backwards,
+            "places": window.places,
+            "idle_optimizers": idle,
+            "losses": losses,
+            "supervised": window.supervised,
+            "unsupervised": window.unsupervised,
+        }
 
     @guarded
     def told(self, kind: str, data: dict[str, Any]) -> None:
@@ -286,17 +314,21 @@ class Observer:
         """Say which of these files the first weights and tokens stand in."""
         weights = weight_origins(self._table.samples, files)
         tokens = token_origin(self._batches.runs, files)
-        self._event("origins", {"weights": weights, "tokens": tokens})
+        targets = token_origin(self._batches.target_runs, files)
+        self._event("origins", {"weights": weights, "tokens": tokens, "targets": targets})
 
     @guarded
     def finish(self, reason: dict[str, Any]) -> None:
         """The run is over: close the last step and the record."""
         self._begin_if_updated()
-        if self.taping.is_overdue:
-            self._end_tape(self.steps)
+        # Also a step whose update never came.
+        self._end_tape(self.steps)
         if not self._window.empty:
-            self._event("unfinished", {"backwards": self._window.backwards})
+            self._event("unfinished", self._unfinished())
         summary: dict[str, Any] = {"steps": self.steps, "own_seconds": self.own_seconds}
+        summary["scheduled"] = [
+            [type(s).__name__, int(getattr(s, "last_epoch", -1))] for s in self.made_schedulers
+        ]
         if self.failures.count:
             summary["failures"] = self.failures.sentence()
         self._closed.write()

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from lossleuth.kernels.statistics import COLUMNS, ParameterPass
-from lossleuth.observe.leaves import leaves_behind
 from lossleuth.observe.moments import moments_of
 from lossleuth.observe.names import parameter_names
 from lossleuth.observe.origins import WeightSample
 from lossleuth.observe.statistics import Matrix, divisors, missing, readings
+from lossleuth.tape.leaves import leaves_behind
 
 BY_HAND = "by hand"
 MOST_GROUPS = 8

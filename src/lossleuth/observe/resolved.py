@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
 
 def resolved_settings(
-    optimizers: Iterable[torch.optim.Optimizer], schedulers: Iterable[Any] = ()
+    optimizers: Iterable[torch.optim.Optimizer],
+    schedulers: Iterable[Any] = (),
+    places: Mapping[Any, str] | None = None,
 ) -> dict[str, Any]:
     """Hyper-parameters of every group of every optimizer, without the moving rate.
+
+    `places` tells where in the user's code each was made.
 
     >>> weight = torch.nn.Parameter(torch.zeros(2))
     >>> settings = resolved_settings([torch.optim.SGD([weight], lr=0.1, momentum=0.9)])
     >>> settings["optimizers"][0]["groups"][0]["momentum"]
     0.9
     """
+    made = {} if places is None else places
     return {
-        "optimizers": [_optimizer(optimizer) for optimizer in optimizers],
-        "schedulers": [_scheduler(scheduler) for scheduler in schedulers],
+        "optimizers": [_optimizer(o) | {"place": made.get(o)} for o in optimizers],
+        "schedulers": [_scheduler(s) | {"place": made.get(s)} for s in schedulers],
     }
 
 

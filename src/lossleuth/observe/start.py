@@ -11,13 +11,16 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lossleuth.observe.failures import Failures
+from lossleuth.observe.limit import Limit
 from lossleuth.observe.provenance import Provenance
 from lossleuth.observe.torch_import import after_torch_import
+from lossleuth.types import Change
 
 if TYPE_CHECKING:
     from lossleuth.observe.hooks import Hooks
@@ -36,10 +39,22 @@ class Order:
     process: int
     activations: bool = False
     tape: tuple[int, ...] = ()
+    # Steps of which only the true loss is wanted.
+    loss_steps: tuple[int, ...] = ()
+    # When to stop: after so many steps or seconds of training.
+    stop_steps: int | None = None
+    stop_seconds: float | None = None
+    # Added to the script's seeds; None leaves everything to the script.
+    seed_shift: int | None = None
+    # Interventions by name with their options.
+    changes: tuple[tuple[str, dict[str, Any]], ...] = ()
 
     def __post_init__(self) -> None:
         # JSON knows lists only.
-        object.__setattr__(self, "tape", tuple(self.tape))
+        for name in ("tape", "loss_steps"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        changes = tuple((name, dict(options)) for name, options in self.changes)
+        object.__setattr__(self, "changes", changes)
 
     def environment(self) -> dict[str, str]:
         """Variables that make this order reach every process that the script starts."""
@@ -92,13 +107,31 @@ class Watch:
         for sentence in filter(None, [*self._warnings, self.failures.sentence()]):
             print(f"lossleuth: {sentence}", file=sys.stderr)
 
+    def leave(self) -> NoReturn:
+        """End the record and this process, whatever the script still wants to do."""
+        self.finish({"how": "stopped"})
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(0)
+
     def _install(self) -> None:
         try:
+            from lossleuth.interventions.making import make
             from lossleuth.observe.hooks import Hooks
             from lossleuth.observe.observer import Observer
 
-            self.observer = Observer(self._open_writer, self.failures, self._order.tape)
-            self._hooks = Hooks(self.observer, self.failures, activations=self._order.activations)
+            order = self._order
+            self.observer = Observer(self._open_writer, self.failures, order.tape, order.loss_steps)
+            self._hooks = Hooks(
+                self.observer,
+                self.failures,
+                activations=order.activations,
+                interventions=[make(Change.of(name, **o)) for name, o in order.changes],
+                limit=Limit(order.stop_steps, order.stop_seconds),
+                seed_shift=order.seed_shift,
+            )
+            self._hooks.give_up = self.leave
             self._hooks.install()
         except Exception as error:
             self.failures.note("install", error)

@@ -23,9 +23,11 @@ from lossleuth.probes.hooks import place_of_hook
 from lossleuth.tape.capture import Capture
 from lossleuth.tape.neutral import neutral
 from lossleuth.tape.recorder import Recorder
-from lossleuth.tape.window import Window
+from lossleuth.tape.window import Backward, Window
 
 Look = Callable[[Window], dict[str, Any]]
+# Backward passes of one step that are recorded.
+MOST_BACKWARDS = 64
 
 
 class Taping:
@@ -39,6 +41,8 @@ class Taping:
         failures: Failures,
     ) -> None:
         self._steps = set(steps)
+        self._looked_at = frozenset(self._steps)
+        self._all = False
         self._look = look
         self._at_root_call = at_root_call
         self._failures = failures
@@ -46,6 +50,8 @@ class Taping:
         self._hooks: list[Any] = []
         self._names: dict[int, str] = {}
         self._paused = False
+        # The window and the backward pass that has just ended in it, where that is recorded.
+        self.latest: tuple[Window | None, Backward | None] = (None, None)
         # Whether it is us who differentiate something just now.
         self.looking = False
 
@@ -59,9 +65,13 @@ class Taping:
         """Whether a recorded step is over and could not be looked at yet."""
         return self._paused
 
+    def want_all(self) -> None:
+        """Record every step from now on."""
+        self._all = True
+
     def begin(self, step: int) -> None:
         """Record from here on, if this step is wanted."""
-        if step in self._steps and self._recorder is None:
+        if (self._all or step in self._steps) and self._recorder is None:
             if not _is_safe():
                 return
             self._steps.discard(step)
@@ -90,6 +100,8 @@ class Taping:
                 window.names[number] = name
         self.looking = True
         try:
+            if window.step not in self._looked_at:
+                return None
             # What torch has to say about our computations is not for the program's user.
             with warnings.catch_warnings(), neutral(wide=False, gradients=True):
                 warnings.simplefilter("ignore")
@@ -137,11 +149,17 @@ class Taping:
             # The program may catch it and go on; this step has no gradient to judge.
             self._discard()
             raise
-        if run is not None:
+        self.latest = (None, None)
+        if run is not None and self._recorder is not None:
             returned = None
             if not kwargs.get("accumulate_grad"):
                 returned = list(zip(inputs or (), result, strict=False))
+            window = self._recorder.window
             self._attempt("end_backward", run, returned)
+            self.latest = (window, run)
+            if len(window.backwards) >= MOST_BACKWARDS:
+                # Perhaps no update will ever come.
+                self._pause()
         return result
 
     def before_update(self, optimizer: Any) -> None:

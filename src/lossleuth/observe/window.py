@@ -34,6 +34,8 @@ class StepWindow:
     lookups: list[Any] = field(default_factory=list)
     micro_batches: list[Any] = field(default_factory=list)
     supervised: int | None = None
+    # Losses that were taken over no target at all.
+    unsupervised: int = 0
     classes: int | None = None
     unigram: float | None = None
     seconds: dict[str, float] = field(default_factory=dict)

@@ -40,7 +40,7 @@ def alignment(window: Window, roles: Roles | None) -> Alignment:
     if tokens is None or tokens.dim() != 2:
         return Alignment(None, {}, 0, 0, "the tokens are not rows of positions")
     try:
-        places = _places(window, roles, tokens)
+        places = row_places(window, roles, tokens)
         targets = _values(window, roles.targets, roles).reshape(-1)
     except CannotReplay as reason:
         return Alignment(None, {}, 0, 0, str(reason))
@@ -61,7 +61,7 @@ def alignment(window: Window, roles: Roles | None) -> Alignment:
     return Alignment(best, shares, int(counted.sum()), len(targets))
 
 
-def _places(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
+def row_places(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
     """For each row of the loss, the flat position in the batch whose logits it uses."""
     tape = window.tape
     assert roles.logits is not None and roles.scores is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import torch
 from torch import Tensor
 
 from lossleuth.tape.window import dense
@@ -17,8 +18,7 @@ def norm(gradients: Iterable[Tensor | None]) -> float:
     >>> norm([torch.tensor([3.0]), None, torch.tensor([4.0])])
     5.0
     """
-    there = [dense(gradient) for gradient in gradients if gradient is not None]
-    return math.sqrt(sum(float((gradient * gradient).sum()) for gradient in there))
+    return math.hypot(*(_size(gradient) for gradient in gradients if gradient is not None))
 
 
 def distance(one: Tensor | None, other: Tensor | None) -> float:
@@ -30,4 +30,14 @@ def distance(one: Tensor | None, other: Tensor | None) -> float:
     """
     if one is None or other is None:
         return norm([one, other])
-    return norm([dense(one) - dense(other).reshape(one.shape)])
+    # Torch widens the narrower one on the way, without a copy of it.
+    return _size(dense(one) - _plain(other).reshape(one.shape))
+
+
+def _size(tensor: Tensor) -> float:
+    # Summed in float64, without the copies that a conversion and a square would make.
+    return float(torch.linalg.vector_norm(_plain(tensor), dtype=torch.float64))
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    return tensor.to_dense() if tensor.is_sparse else tensor

@@ -115,7 +115,7 @@ def replayed_gradients(
     numbers = list(run.before)
     with torch.inference_mode(mode=False):
         leaves = {
-            i: replay.widened(tape.value(i).detach()).clone().requires_grad_() for i in numbers
+            i: replay.copied(tape.value(i)).requires_grad_() for i in numbers
         }
     roots = [root for root in run.roots if root is not None]
     if len(roots) != len(run.roots):

@@ -25,6 +25,10 @@ class Handled:
     factor: float
     # Name, and the factor of its own if it was only scaled, else None.
     others: tuple[tuple[str, float | None], ...]
+    # Parameters with a gradient after the backward pass, and those of them that had none, or
+    # zero, at the update.
+    left: int = 0
+    wiped: int = 0
 
 
 def handling(window: Window) -> Handled | None:
@@ -53,7 +57,8 @@ def handling(window: Window) -> Handled | None:
         for name, factor in factors.items()
         if factor is None or abs(factor - usual) > SLACK * max(abs(usual), abs(factor))
     )
-    return Handled(usual, others)
+    wiped = sum(factor == 0 for factor in scaled)
+    return Handled(usual, others, len(factors), wiped)
 
 
 def _factor(left: Tensor, used: Tensor | None) -> float | None:

@@ -7,15 +7,23 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from lossleuth.probes.alignment import alignment
+from lossleuth.probes.coverage import coverage
+from lossleuth.probes.cross_entropy import true_loss
 from lossleuth.probes.cuts import cuts
+from lossleuth.probes.descent import descent
 from lossleuth.probes.function_truth import function_truths
 from lossleuth.probes.gradient_truth import gradient_truth, stale_share
 from lossleuth.probes.hand_gradient import hand_gradients
 from lossleuth.probes.handling import handling
 from lossleuth.probes.hooks import hooks
 from lossleuth.probes.leaks import leaks
+from lossleuth.probes.logit_gradient import logit_gradients
+from lossleuth.probes.padding import padding
 from lossleuth.probes.precision import first_non_finite, precision
 from lossleuth.probes.reported import reported
+from lossleuth.probes.softmaxes import softmaxes
+from lossleuth.probes.supply import supply
+from lossleuth.probes.target_places import target_places
 from lossleuth.probes.update_truth import update_truths
 from lossleuth.tape.roles import Roles, find_roles
 from lossleuth.tape.window import Window
@@ -36,6 +44,14 @@ PROBES: dict[str, Probe] = {
     "first_non_finite": lambda w, roles: first_non_finite(w, roles.run) if roles else None,
     "leaks": leaks,
     "alignment": alignment,
+    "true_loss": lambda w, _: true_loss(w),
+    "logit_gradients": lambda w, _: logit_gradients(w),
+    "softmaxes": softmaxes,
+    "coverage": lambda w, _: coverage(w),
+    "descent": lambda w, _: descent(w),
+    "padding": padding,
+    "supply": supply,
+    "target_places": target_places,
 }
 
 
@@ -55,6 +71,11 @@ def look_at(window: Window) -> dict[str, Any]:
             # Our failure, and no reason to lose what the others have found.
             found[name], errored[name] = None, f"{type(error).__name__}: {error}"
     return found | {"errored": errored}
+
+
+def look_at_loss(window: Window) -> dict[str, Any]:
+    """The true loss alone."""
+    return {"true_loss": _plain(true_loss(window))}
 
 
 def _plain(value: Any) -> Any:

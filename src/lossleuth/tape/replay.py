@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map_only
 
 from lossleuth.tape.dropout import without_dropout
 from lossleuth.tape.neutral import neutral
-from lossleuth.tape.schemas import is_random, is_view
+from lossleuth.tape.schemas import is_fused_attention, is_random, is_view
 from lossleuth.tape.substitutes import (
     CannotReplay,
     attention,
@@ -92,6 +92,11 @@ class Replay:
                     where = f"{operation.name} at {operation.place}"
                     raise CannotReplay(f"{where}: {type(error).__name__}: {error}") from error
             return {i: pass_.value_of(i) for i in {*wanted, *kept} if pass_.has(i)}
+
+    def copied(self, tensor: Tensor) -> Tensor:
+        """The same in memory of its own, outside any graph."""
+        wide = self.widened(tensor.detach())
+        return wide.clone() if wide.dtype == tensor.dtype else wide
 
     def widened(self, tensor: Tensor) -> Tensor:
         """The tensor as this replay wants it."""
@@ -272,10 +277,8 @@ class _Pass:
             decided = self._decided(operation, args, kwargs)
             if decided is not None:
                 return decided
-        if name.startswith("_scaled_dot_product"):
-            given = named_arguments(operation.kind, args, kwargs)
-            rest = len(operation.outputs) - 1
-            return (attention(given), *([None] * rest))
+        if is_fused_attention(operation.kind):
+            return self._attention(operation, args, kwargs)
         if operation.written and "out" in kwargs and self._replay.gradients:
             return self._into(operation, args, kwargs)
         try:
@@ -285,6 +288,15 @@ class _Pass:
                 raise
             self._replay.narrow.append(operation)
             return self._as_recorded(operation, args, kwargs)
+
+    def _attention(
+        self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        given = named_arguments(operation.kind, args, kwargs)
+        if not self._replay.wide and not given.get("dropout_p"):
+            # The kernel itself, whose rounding is part of the floor.
+            return operation.kind(*args, **kwargs)
+        return (attention(given), *([None] * (len(operation.outputs) - 1)))
 
     def _random(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         kept = operation.kept
@@ -298,9 +310,6 @@ class _Pass:
             mask, share = kept[1], args[1]
             scale = 0.0 if share >= 1 else 1 / (1 - share)
             return args[0] * (mask.to(args[0].dtype) * scale), mask
-        if operation.name.startswith("_scaled_dot_product"):
-            given = named_arguments(operation.kind, args, kwargs)
-            return (attention(given), *([None] * (len(operation.outputs) - 1)))
         drawn = tuple(self._replay.widened(k) if isinstance(k, Tensor) else k for k in kept)
         if operation.written:
             target = self._values[operation.written[0]]

@@ -1,0 +1,87 @@
+"""The targets have no relation to the inputs.
+
+What it means
+    No offset explains which token a target is: labels of other rows, shuffled shards, another
+    tokenizer, random numbers.
+
+Why training fails
+    All that can be learnt is how frequent each target is; the loss parks at that entropy.
+
+How it is judged
+    On all recorded steps the targets agree with the input at no offset more often than tokens agree
+    by chance, and the loss does not fall below the entropy of the targets by themselves.
+
+How to fix
+    Look at one batch: print inputs and targets side by side. See where one of them is shuffled,
+    sorted or read without the other.
+
+When this verdict is wrong
+    When targets are another language than inputs, as in translation, and learning has not begun.
+"""
+
+from __future__ import annotations
+
+from lossleuth.causes.reasoning import first_place, true_losses, unigram
+from lossleuth.types import (
+    Cause,
+    Evidence,
+    Judgement,
+    Stage,
+    Status,
+    Where,
+    Wrongness,
+    refuted,
+    untested,
+)
+
+# Agreement of a target with any token around; chance is the share of the most frequent token.
+AGREEMENT = 0.35
+# Nats below the entropy of the targets that show that something was learnt.
+LEARNT = 0.1
+FEWEST_STEPS = 30
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Compare targets with all tokens around them, and the loss with their entropy."""
+    known = [a for a in evidence.probed("alignment") if a.get("untested") is None]
+    known = [a for a in known if a.get("supervised", 0) >= 32]
+    if len(known) < 2:
+        return untested("fewer than two steps with targets were recorded")
+    best = [max((float(v) for v in a["shares"].values()), default=0.0) for a in known]
+    if max(best) > AGREEMENT:
+        return refuted(f"an offset explains {max(best):.0%} of the targets")
+    floor, losses = unigram(evidence), true_losses(evidence)
+    if floor is None or not losses or len(evidence.steps) < FEWEST_STEPS:
+        return untested("the run is too short to see what is learnt from such targets")
+    lowest = min(loss for _, loss in losses)
+    if lowest < floor - LEARNT:
+        return refuted(
+            f"the loss falls to {lowest:.3f}, below the {floor:.3f} of targets without inputs"
+        )
+    targets = evidence.origins.get("targets")
+    where = Where(targets["file"]) if targets else None
+    if where is None:
+        places = [p for t in evidence.probed("target_places") for p in (*t["targets"], t["loss"])]
+        where = first_place(places)
+    because = (
+        f"No offset from -2 to 3 explains more than {max(best):.0%} of the targets (the next token "
+        f"explains 100 % in a language model), and the loss stays at {lowest:.3f}, the entropy of "
+        f"the targets by themselves ({floor:.3f})."
+    )
+    return Judgement(
+        Status.PROVEN,
+        because,
+        where,
+        Wrongness("share of targets explained by any offset", max(best), 1.0, AGREEMENT),
+        remedy="Take inputs and targets from the same place and in the same order.",
+    )
+
+
+CAUSE = Cause(
+    "label_noise",
+    Stage.DATA,
+    "targets have no relation to the inputs",
+    judge,
+    ("alignment",),
+    overlaps=("label_offset",),
+)

@@ -1,0 +1,73 @@
+"""Parameters that an optimizer is to train ask for no gradient.
+
+What it means
+    `requires_grad` is off for tensors that the model uses and the optimizer holds.
+
+Why training fails
+    They stay as they were made; everything else has to work around them.
+
+How it is judged
+    Parameters in an optimizer, used in a recorded step, that ask for no gradient. Whether it matters
+    is tried: the same run with gradients asked for. What is frozen and in no optimizer, as with
+    adapters and probes, is meant so.
+
+How to fix
+    Switch `requires_grad` on for what is to be trained, after whatever switched it off.
+
+When this verdict is wrong
+    When all parameters are given to the optimizer although some are frozen on purpose; the trial
+    decides only whether training them helps.
+"""
+
+from __future__ import annotations
+
+from lossleuth.causes.reasoning import decided_by_trial, optimizer_place, share
+from lossleuth.types import (
+    Cause,
+    Change,
+    Evidence,
+    Judgement,
+    Stage,
+    Status,
+    Where,
+    Wrongness,
+    refuted,
+    untested,
+)
+
+LEAST = 0.05
+CURE = Change.of("unfreeze_parameters")
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Look for frozen parameters in the optimizers."""
+    known = evidence.probed("coverage")
+    if not known:
+        return untested("no step with a backward pass and an update was recorded")
+    frozen = known[-1]["frozen"]
+    count = sum(f["elements"] for f in frozen)
+    if not frozen:
+        return refuted(f"all {known[-1]['held']} tensors in optimizers ask for gradients")
+    part = share(count, count + sum(evidence.sizes))
+    because = (
+        f"{len(frozen)} tensors with {count} elements are in an optimizer, are used by the model and "
+        f"ask for no gradient (such as {frozen[0]['name']}); expected 0."
+    )
+    where = Where(frozen[0]["file"], frozen[0]["line"], frozen[0]["module"])
+    fault = Judgement(
+        Status.SUSPECTED,
+        because,
+        optimizer_place(evidence) or where,
+        Wrongness("share of frozen elements", part, 0.0, 0.0),
+        remedy="Switch requires_grad on for the parameters that are to be trained.",
+    )
+    return decided_by_trial(evidence, fault, [CURE])
+
+
+CAUSE = Cause(
+    "parameters_frozen",
+    Stage.GRADIENT,
+    "parameters to be trained ask for no gradient",
+    judge,
+    ("coverage",),
+)

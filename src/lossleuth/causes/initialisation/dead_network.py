@@ -1,0 +1,94 @@
+"""The network is dead: its output is constant, and no gradient gets through.
+
+What it means
+    Weights or gains are zero, so that every logit is the same whatever the input: the loss is
+    exactly ln V, and the correct gradient is exactly 0.
+
+Why training fails
+    There is nothing to follow. No rate, no loss and no optimizer helps.
+
+How it is judged
+    On recorded steps all logits are equal to the last digit, the loss is ln V, and the true gradient
+    of the loss with every cut opened is 0 for all parameters, or for all but those of the output.
+    Proven by that alone if it is still so at the end of the run. A zero output layer alone is no
+    fault: it gets a gradient, and the rest follows.
+
+How to fix
+    See that the initialisation runs, and what a loaded checkpoint holds; gains start at 1.
+
+When this verdict is wrong
+    It has no known exception.
+"""
+
+from __future__ import annotations
+
+import math
+
+from lossleuth.causes.reasoning import optimizer_place, true_losses, vocabulary
+from lossleuth.types import (
+    Cause,
+    Evidence,
+    Judgement,
+    Stage,
+    Status,
+    Where,
+    Wrongness,
+    refuted,
+    untested,
+)
+
+# Of the logits, against the rounding of a number near 1.
+CONSTANT = 1e-6
+LN_V = 1e-4
+NO_GRADIENT = 1e-10
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Look at logits, loss and gradient on all recorded steps."""
+    known = [t for t in evidence.probed("true_loss") if t.get("loss") is not None]
+    if not known:
+        return untested("no step with logits and targets was recorded")
+    spread = max(t["logits_std"] for t in known)
+    if spread > CONSTANT:
+        return refuted(f"logits differ: their standard deviation is {spread:.3g}, not 0")
+    gradients = [float(x) for w in evidence.windows for x in _gradients(w)]
+    if gradients and max(gradients) > NO_GRADIENT:
+        return refuted(f"a gradient of {max(gradients):.2g} gets through, where 0 would be dead")
+    classes, losses = vocabulary(evidence) or 0, true_losses(evidence)
+    loss, floor = losses[-1][1], math.log(classes) if classes else math.nan
+    because = (
+        f"All logits are equal (standard deviation {spread:.1e}) on {len(known)} recorded steps, the "
+        f"loss is {loss:.4f} = ln {classes} = {floor:.4f}, and no gradient gets through."
+    )
+    return Judgement(
+        Status.PROVEN,
+        because,
+        _where(evidence),
+        Wrongness("standard deviation of the logits", spread, 1.0, CONSTANT),
+        remedy="Initialise the weights: gains 1, matrices random.",
+    )
+
+
+def _gradients(window: object) -> list[float]:
+    """Sizes of the true gradient, of what is followed and of what is read."""
+    assert isinstance(window, dict)
+    found = []
+    for truth in window.get("gradient_truth") or ():
+        rows = truth.get("parameters") or ()
+        found.append(math.hypot(*(p["true_norm"] for p in rows)) if rows else 0.0)
+    return found
+
+
+def _where(evidence: Evidence) -> Where | None:
+    files = (evidence.origins.get("weights") or {}).get("files") or ()
+    return Where(files[0]["file"]) if files else optimizer_place(evidence)
+
+
+CAUSE = Cause(
+    "dead_network",
+    Stage.INITIALISATION,
+    "the output is constant and no gradient gets through",
+    judge,
+    ("true_loss", "gradient_truth"),
+    overlaps=("input_ignored", "loss_disconnected", "lr_too_low"),
+)

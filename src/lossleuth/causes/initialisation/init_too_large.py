@@ -1,0 +1,80 @@
+"""Weights start far too large.
+
+What it means
+    At the start, the model is sure of wrong answers: its loss is far above ln V, that of knowing
+    nothing.
+
+Why training fails
+    Saturated softmaxes and huge activations let little gradient through, or the first steps are
+    spent on shrinking what should have been small.
+
+How it is judged
+    The first true loss is far above ln V. Whether it matters is tried: the same run from weights
+    rescaled so that signals keep their size.
+
+How to fix
+    Draw matrices with a standard deviation near 1/sqrt(width), tables near 0.02; look at what a
+    loaded checkpoint holds.
+
+When this verdict is wrong
+    When a trained model is confronted with a text that surprises it; rescaling does not help then.
+"""
+
+from __future__ import annotations
+
+import math
+
+from lossleuth.causes.reasoning import decided_by_trial, optimizer_place, true_losses, vocabulary
+from lossleuth.types import (
+    Cause,
+    Change,
+    Evidence,
+    Judgement,
+    Stage,
+    Status,
+    Where,
+    Wrongness,
+    refuted,
+    untested,
+)
+
+# Nats above ln V at the start.
+ABOVE = 1.0
+LEAST = 0.1
+CURE = Change.of("rescale_weights")
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Compare the first loss with ln V."""
+    losses, classes = true_losses(evidence), vocabulary(evidence)
+    if not losses or not classes or losses[0][0] > 4:
+        return untested("the loss at the start is not known")
+    start, floor = losses[0][1], math.log(classes)
+    if start < floor + ABOVE:
+        return refuted(f"the first loss is {start:.3f}, ln V is {floor:.3f}")
+    because = (
+        f"The first loss is {start:.2f}, where knowing nothing gives ln {classes} = {floor:.2f}."
+    )
+    fault = Judgement(
+        Status.SUSPECTED,
+        because,
+        _where(evidence),
+        Wrongness("first loss", start, floor, ABOVE),
+        remedy="Start from smaller weights.",
+    )
+    return decided_by_trial(evidence, fault, [CURE], least=LEAST)
+
+
+def _where(evidence: Evidence) -> Where | None:
+    files = (evidence.origins.get("weights") or {}).get("files") or ()
+    return Where(files[0]["file"]) if files else optimizer_place(evidence)
+
+
+CAUSE = Cause(
+    "init_too_large",
+    Stage.INITIALISATION,
+    "weights start far too large",
+    judge,
+    ("true_loss",),
+    overlaps=("lr_too_high", "lr_too_low", "overflow"),
+)

@@ -1,0 +1,74 @@
+"""Tensors that the model uses and that no optimizer has.
+
+What it means
+    Layers in a plain list, parameters made after the optimizer, tensors that no module knows: they
+    get gradients, and nobody applies them.
+
+Why training fails
+    They stay as they were made.
+
+How it is judged
+    Leaves that get a gradient in recorded steps and are in no optimizer, while everything that the
+    optimizers hold is in use. Whether it matters is tried: the same run with them trained as well.
+
+How to fix
+    Use `nn.ModuleList` and `nn.Parameter`; make the optimizer after the model is complete.
+
+When this verdict is wrong
+    When a part is left out on purpose without being frozen.
+"""
+
+from __future__ import annotations
+
+from lossleuth.causes.reasoning import decided_by_trial
+from lossleuth.types import (
+    Cause,
+    Change,
+    Evidence,
+    Judgement,
+    Stage,
+    Status,
+    Where,
+    Wrongness,
+    refuted,
+    untested,
+)
+
+LEAST = 1e-6
+CURE = Change.of("add_missing_parameters")
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Look for leaves with gradients that nobody updates."""
+    known = evidence.probed("coverage")
+    if not known:
+        return untested("no step with a backward pass and an update was recorded")
+    last = known[-1]
+    missing = last["missing"]
+    if not missing or last["missing_share"] < LEAST:
+        return refuted("everything that gets a gradient is in an optimizer")
+    if last["unused_match_missing"]:
+        return refuted("the optimizer holds other copies of what is used: see stale_parameters")
+    count = sum(m["elements"] for m in missing)
+    because = (
+        f"{len(missing)} tensors with {count} elements get gradients ({last['missing_share']:.0%} of "
+        f"the whole, by square) and are in no optimizer, such as {missing[0]['name']}; expected 0."
+    )
+    fault = Judgement(
+        Status.SUSPECTED,
+        because,
+        Where(missing[0]["file"], missing[0]["line"], missing[0]["module"]),
+        Wrongness("share of the gradient without update", last["missing_share"], 0.0, 0.0),
+        remedy="Register these tensors with the model and give them to the optimizer.",
+    )
+    return decided_by_trial(evidence, fault, [CURE])
+
+
+CAUSE = Cause(
+    "unregistered_parameters",
+    Stage.MODEL,
+    "tensors that the model uses and no optimizer has",
+    judge,
+    ("coverage",),
+    overlaps=("stale_parameters", "parameters_frozen"),
+)

@@ -1,0 +1,94 @@
+"""The update goes up the gradient.
+
+What it means
+    A sign is wrong: the loss is negated, the optimizer maximises, or the update is added where it
+    should be subtracted.
+
+Why training fails
+    The loss rises, step by step.
+
+How it is judged
+    The cosine between the update and the negative gradient, and between what is differentiated and
+    cross-entropy at the logits: one of them is negative on every recorded step. Whether it matters
+    is tried: the same run with every update turned around.
+
+How to fix
+    Correct the sign.
+
+When this verdict is wrong
+    When something is meant to be maximised, as by an adversary; the trial decides.
+"""
+
+from __future__ import annotations
+
+from lossleuth.causes.reasoning import (
+    backward_place,
+    decided_by_trial,
+    library_place,
+    update_place,
+)
+from lossleuth.types import (
+    Cause,
+    Change,
+    Evidence,
+    Judgement,
+    Stage,
+    Status,
+    Wrongness,
+    refuted,
+    untested,
+)
+
+# Cosine below which it is no accident of momentum.
+UPWARDS = -0.05
+CURE = Change.of("scale_lr", factor=-1.0)
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Look at both signs on every recorded step."""
+    steps = [float(d["cosine"]) for d in evidence.probed("descent")]
+    logits = [
+        float(g["cosine"])
+        for w in evidence.windows
+        for g in w.get("logit_gradients") or ()
+        if g.get("cosine") is not None
+    ]
+    if not steps and not logits:
+        return untested("no step with a gradient and an update was recorded")
+    up = bool(steps) and max(steps) < UPWARDS
+    negated = bool(logits) and max(logits) < UPWARDS
+    if up == negated:
+        return refuted(
+            f"the update and the negative gradient have a cosine of {_shown(steps)}, the loss and "
+            f"cross-entropy one of {_shown(logits)}; above 0 is down"
+        )
+    value = max(steps) if up else max(logits)
+    what = (
+        "the update has a cosine with the negative gradient"
+        if up
+        else ("what is differentiated has a cosine with cross-entropy's gradient at the logits")
+    )
+    because = f"On every recorded step {what} of {value:.3f} or less; it should be above 0."
+    where = backward_place(evidence) if negated else library_place(evidence)
+    fault = Judgement(
+        Status.SUSPECTED,
+        because,
+        where or update_place(evidence),
+        Wrongness("cosine with the way down", value, 1.0, 1e-6),
+        remedy="Turn the sign of the loss or of the update around.",
+    )
+    return decided_by_trial(evidence, fault, [CURE])
+
+
+def _shown(values: list[float]) -> str:
+    return f"{max(values):.3f}" if values else "unknown"
+
+
+CAUSE = Cause(
+    "ascent",
+    Stage.OPTIMIZER,
+    "the update goes up the gradient",
+    judge,
+    ("descent", "logit_gradients"),
+    overlaps=("loss_disconnected", "update_rule_wrong", "wrong_backward"),
+)

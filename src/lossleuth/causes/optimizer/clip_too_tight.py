@@ -1,0 +1,86 @@
+"""Clipping harms.
+
+What it means
+    Gradients are clipped so far that steps become too short, for an optimizer whose steps depend on
+    the size of gradients.
+
+Why training fails
+    It is a learning rate that many times too low.
+
+How it is judged
+    Clipping is looked at only where it changes the update. A clip rate of 100 % alone is no fault:
+    Adam divides by the gradient's size, and a constant factor cancels. Whether it matters is tried:
+    the same run with gradients unclipped.
+
+How to fix
+    Raise the limit, or raise the rate by the factor that clipping takes away.
+
+When this verdict is wrong
+    When only the very first steps would be harmed by not clipping.
+"""
+
+from __future__ import annotations
+
+import statistics
+
+from lossleuth.causes.reasoning import decided_by_trial, setting_place, update_place
+from lossleuth.types import (
+    Cause,
+    Change,
+    Evidence,
+    Judgement,
+    Stage,
+    Status,
+    Wrongness,
+    refuted,
+)
+
+# Factor that clipping has to take away, in most steps.
+TIGHT = 0.2
+LEAST = 0.1
+CURE = Change.of("keep_gradients")
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Look at the factor of clipping, and at what is left of the update."""
+    factors = [float(x) for x in evidence.series("clip_factor")]
+    handled = [float(h["factor"]) for h in evidence.probed("handling")]
+    scaled = any(s.get("loss_scale") for s in evidence.steps)
+    if not factors and handled and not scaled:
+        factors = [f for f in handled if 0 < f <= 1]
+    if not factors:
+        return refuted("gradients are not clipped")
+    usual = statistics.median(factors)
+    clipped = sum(f < 1 for f in factors)
+    if usual > TIGHT:
+        return refuted(
+            f"gradients are clipped in {clipped} of {len(factors)} steps, to {usual:.0%} of their "
+            "size in the median"
+        )
+    limits = evidence.series("clip_limit")
+    limit = f" at {limits[-1]:.3g}" if limits else ""
+    because = (
+        f"Gradients are clipped{limit} to {usual:.2%} of their size in the median, in {clipped} of "
+        f"{len(factors)} steps."
+    )
+    fault = Judgement(
+        Status.SUSPECTED,
+        because,
+        setting_place(evidence, "clip") or update_place(evidence),
+        Wrongness("factor of clipping", usual, 1.0, 0.0),
+        remedy="Raise the limit of clipping.",
+    )
+    decided = decided_by_trial(evidence, fault, [CURE], least=LEAST)
+    if decided.status is Status.BENIGN:
+        return refuted(decided.because)
+    return decided
+
+
+CAUSE = Cause(
+    "clip_too_tight",
+    Stage.OPTIMIZER,
+    "clipping harms",
+    judge,
+    ("clipping", "trials"),
+    overlaps=("lr_too_low", "loss_scale", "gradient_wiped"),
+)

@@ -1,0 +1,116 @@
+"""The learning rate is too high.
+
+What it means
+    Steps overshoot: the loss rises, swings, sticks above what it could reach, or is no number.
+
+Why training fails
+    Each step undoes more than it gains.
+
+How it is judged
+    By trial alone: the same run, from the same start and with the same batches, at a third, a tenth,
+    a thirtieth and a hundredth of the rate. Proven if the true loss then falls much further, by more
+    than three standard errors over paired seeds.
+
+How to fix
+    Take the rate that the trial found better, or warm up to the present one.
+
+When this verdict is wrong
+    When a longer run at the present rate would overtake; a run that learns well is not suspected.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from lossleuth.causes.reasoning import (
+    decided_by_trial,
+    finite,
+    optimizer_place,
+    setting_place,
+    true_losses,
+    unigram,
+)
+from lossleuth.types import (
+    Cause,
+    Change,
+    Evidence,
+    Judgement,
+    Stage,
+    Status,
+    Wrongness,
+    refuted,
+    untested,
+)
+
+FACTORS = (0.3, 0.1, 0.03, 0.01)
+WANTS = tuple(Change.of("scale_lr", factor=f) for f in FACTORS)
+# Of the progress that the lower rate makes, what the present one makes at most.
+PROGRESS = 0.7
+LEAST = 0.1
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Suspect it where the loss does not go down well, and try lower rates."""
+    rates = finite(evidence.series("lr"))
+    losses = [float(x) for x in evidence.series("loss")]
+    if len(losses) < 8:
+        return untested(f"only {len(losses)} losses were seen")
+    symptom = _symptom(evidence, losses)
+    if symptom is None:
+        return refuted(
+            f"the loss goes down steadily, from {losses[0]:.3f} to {losses[-1]:.3f}: steps do not "
+            "overshoot"
+        )
+    rate = f"{max(rates):.3g}" if rates else "unknown"
+    fault = Judgement(
+        Status.SUSPECTED,
+        f"At a learning rate of {rate}, {symptom}.",
+        setting_place(evidence, "lr") or optimizer_place(evidence),
+        remedy="Lower the learning rate as in the trial.",
+    )
+    decided = decided_by_trial(evidence, fault, WANTS, least=LEAST)
+    if decided.status is Status.PROVEN and decided.harm is not None:
+        harm = decided.harm
+        gained, possible = harm.start - harm.without, harm.start - harm.with_change
+        if math.isfinite(gained) and gained > PROGRESS * possible:
+            return refuted(f"the present rate makes most of the progress: {harm.sentence}")
+        wrongness = Wrongness("loss at this rate", harm.without, harm.with_change, harm.error)
+        return replace(decided, wrongness=wrongness)
+    if decided.status is Status.BENIGN:
+        return refuted(decided.because)
+    return decided
+
+
+def _symptom(evidence: Evidence, losses: list[float]) -> str | None:
+    if not all(map(math.isfinite, losses)):
+        return "the loss does not stay finite"
+    true = true_losses(evidence)
+    floor = unigram(evidence)
+    tail = losses[-max(4, len(losses) // 10) :]
+    end, lowest = sum(tail) / len(tail), _lowest(losses)
+    if end > lowest + 0.1 * max(abs(losses[0] - lowest), 0.3):
+        return f"the loss falls to {lowest:.3f} and ends at {end:.3f}"
+    if floor is not None and true and true[-1][1] > floor - 0.1:
+        return f"the loss ends at {true[-1][1]:.3f}, no better than single tokens ({floor:.3f})"
+    jumps = [abs(b - a) for a, b in zip(tail, tail[1:], strict=False)]
+    if jumps and sum(jumps) / len(jumps) > 0.3 * max(abs(losses[0] - end), 0.1):
+        return "the loss swings from step to step"
+    return None
+
+
+def _lowest(losses: list[float]) -> float:
+    """The lowest mean over a tenth of the run: single batches are noisy."""
+    width = max(4, len(losses) // 10)
+    means = [sum(losses[i : i + width]) / width for i in range(0, len(losses) - width + 1)]
+    return min(means)
+
+
+CAUSE = Cause(
+    "lr_too_high",
+    Stage.OPTIMIZER,
+    "steps overshoot",
+    judge,
+    ("losses", "trials"),
+    overlaps=("loss_scale", "init_too_large", "update_rule_wrong", "gradient_not_cleared"),
+)

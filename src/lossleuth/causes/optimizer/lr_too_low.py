@@ -1,0 +1,96 @@
+"""The learning rate is too low to learn in the run.
+
+What it means
+    Steps go the right way and are far too short: the loss falls by a fraction of what the same
+    number of steps could do.
+
+Why training fails
+    It does not fail, it would take a hundred times as long.
+
+How it is judged
+    By trial alone: the same run, from the same start and with the same batches, at 10, 100 and 1000
+    times the rate. Proven if the present rate makes only a small part of the progress. A rate that
+    is still rising in a warm-up is left out.
+
+How to fix
+    Take the rate that the trial found better.
+
+When this verdict is wrong
+    When a trained model is to be changed as little as possible.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from lossleuth.causes.reasoning import (
+    decided_by_trial,
+    finite,
+    optimizer_place,
+    setting_place,
+    true_losses,
+    unigram,
+)
+from lossleuth.types import (
+    Cause,
+    Change,
+    Evidence,
+    Judgement,
+    Stage,
+    Status,
+    Wrongness,
+    refuted,
+    untested,
+)
+
+FACTORS = (10.0, 100.0, 1000.0)
+WANTS = tuple(Change.of("scale_lr", factor=f) for f in FACTORS)
+# Of the progress that the higher rate makes, what the present one makes at most.
+PROGRESS = 0.25
+LEAST = 0.3
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Suspect it where the loss hardly moves, and try higher rates."""
+    rates, losses = finite(evidence.series("lr")), finite(evidence.series("loss"))
+    if len(losses) < 8:
+        return untested(f"only {len(losses)} losses were seen")
+    floor, true = unigram(evidence), true_losses(evidence)
+    tail = losses[-max(4, len(losses) // 10) :]
+    end = sum(tail) / len(tail)
+    if losses[0] and (losses[0] - end) > 0.35 * abs(losses[0]):
+        return refuted(f"the loss falls from {losses[0]:.3f} to {end:.3f}: steps are long enough")
+    if floor is not None and true and true[0][1] < floor - 0.3:
+        return refuted(
+            f"the run starts at {true[0][1]:.3f}, below the {floor:.3f} of single tokens: a trained "
+            "model, for which small steps are meant"
+        )
+    rate = f"{max(rates):.3g}" if rates else "unknown"
+    fault = Judgement(
+        Status.SUSPECTED,
+        f"At a learning rate of {rate}, the loss goes from {losses[0]:.3f} to {end:.3f}.",
+        setting_place(evidence, "lr") or optimizer_place(evidence),
+        remedy="Raise the learning rate as in the trial.",
+    )
+    decided = decided_by_trial(evidence, fault, WANTS, least=LEAST)
+    if decided.status is Status.PROVEN and decided.harm is not None:
+        harm = decided.harm
+        gained, possible = harm.start - harm.without, harm.start - harm.with_change
+        if math.isfinite(gained) and gained > PROGRESS * possible:
+            return refuted(f"the present rate makes a fair part of the progress: {harm.sentence}")
+        wrongness = Wrongness("loss at this rate", harm.without, harm.with_change, harm.error)
+        return replace(decided, wrongness=wrongness)
+    if decided.status is Status.BENIGN:
+        return refuted(decided.because)
+    return decided
+
+
+CAUSE = Cause(
+    "lr_too_low",
+    Stage.OPTIMIZER,
+    "steps are too small to learn in the run",
+    judge,
+    ("losses", "trials"),
+    overlaps=("loss_scale", "clip_too_tight", "schedule_too_fast", "lr_zero", "dead_network"),
+)

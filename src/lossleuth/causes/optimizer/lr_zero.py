@@ -1,0 +1,68 @@
+"""The learning rate is 0.
+
+What it means
+    Settings or a schedule give a rate of 0, or one so small that no weight moves, in all or nearly
+    all steps: a warm-up that never rises, a decay that is over before it begins, an integer division.
+
+Why training fails
+    Updates are made, and nothing changes.
+
+How it is judged
+    The rate of every group in every step, as the optimizer has it at that moment. Proven by that
+    alone if it is 0 in nearly all steps.
+
+How to fix
+    Print the rate; look at the schedule's arguments and at when it is stepped.
+
+When this verdict is wrong
+    When only the first step of a warm-up was observed.
+"""
+
+from __future__ import annotations
+
+from lossleuth.causes.reasoning import first_place, optimizer_place, setting_place, share
+from lossleuth.types import (
+    Cause,
+    Evidence,
+    Judgement,
+    Stage,
+    Status,
+    Wrongness,
+    refuted,
+    untested,
+)
+
+MOST = 0.9
+FEWEST_STEPS = 8
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Count steps whose rate is 0 in every group."""
+    rated = [s for s in evidence.steps if s.get("lr") is not None]
+    if len(rated) < FEWEST_STEPS:
+        return untested(f"only {len(rated)} steps with a learning rate were seen")
+    zero = [s for s in rated if not any(s.get("rates") or [s["lr"]])]
+    part = share(len(zero), len(rated))
+    if part < MOST:
+        highest = max(max(s.get("rates") or [s["lr"]]) for s in rated)
+        return refuted(f"the rate is 0 in {len(zero)} of {len(rated)} steps, {highest:.3g} at most")
+    because = f"The learning rate is 0 in {len(zero)} of {len(rated)} steps; it should be above 0."
+    made = [s.get("place") for s in evidence.settings.get("schedulers", ())]
+    where = setting_place(evidence, "schedule") or first_place(made) or optimizer_place(evidence)
+    return Judgement(
+        Status.PROVEN,
+        because,
+        where,
+        Wrongness("share of steps with a rate of 0", part, 0.0, 0.0),
+        remedy="Correct the schedule or the setting that gives 0.",
+    )
+
+
+CAUSE = Cause(
+    "lr_zero",
+    Stage.OPTIMIZER,
+    "the learning rate is 0",
+    judge,
+    ("rates",),
+    overlaps=("schedule_too_fast", "lr_too_low"),
+)

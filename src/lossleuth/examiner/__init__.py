@@ -1,0 +1,1 @@
+"""From a run to a verdict: gather evidence, judge, try, judge again."""

@@ -1,0 +1,97 @@
+"""What the commands `run`, `examine`, `causes` and `explain` do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lossleuth.catalogue import cause as cause_of
+from lossleuth.catalogue import causes, page
+from lossleuth.examiner.evidence import evidence_of
+from lossleuth.examiner.examination import Examination, Request, known_causes
+from lossleuth.examiner.judging import judge_all
+from lossleuth.examiner.learning import learning
+from lossleuth.examiner.verdict import Verdict, ranked
+from lossleuth.files import make_directory
+from lossleuth.observe.program import Program
+from lossleuth.observe.watching import dated_directory
+from lossleuth.types import BadInput, Status
+
+
+def examine_script(
+    script: Path,
+    arguments: Sequence[str],
+    *,
+    out: Path | None = None,
+    steps: int = 200,
+    budget: float = 120.0,
+    seeds: int = 3,
+    trials: bool = True,
+    only: Sequence[str] = (),
+    quiet: bool = False,
+) -> tuple[Verdict, Path]:
+    """Examine a script and write its verdict; the verdict and its directory."""
+    program = Program(script, tuple(arguments))
+    program.check()
+    known_causes(only)
+    directory = _free(out or dated_directory())
+
+    def told(sentence: str) -> None:
+        if not quiet:
+            print(f"  {sentence}", file=sys.stderr, flush=True)
+
+    request = Request(program, directory, steps, budget, seeds, trials, tuple(only))
+    verdict = Examination(request, told).run()
+    verdict.write(directory)
+    return verdict, directory
+
+
+def examine_record(directory: Path) -> Verdict:
+    """Judge a saved record again: no torch, no trials."""
+    observed = directory / "observed"
+    evidence = evidence_of(observed if observed.is_dir() else directory)
+    known = causes()
+    judgements = judge_all(known, evidence)
+    order = ranked(known, judgements)
+    state = learning(evidence)
+    statuses = {judgements[i].status for i in order}
+    if Status.PROVEN in statuses:
+        status = "proven"
+    elif Status.SUSPECTED in statuses:
+        status = "suspected"
+    else:
+        status = "healthy" if state.learns else "cannot_tell"
+    return Verdict(status, judgements, order, len(evidence.steps), 0.0, (state.sentence,))
+
+
+def as_json(verdict: Verdict) -> str:
+    """The verdict as it is written."""
+    return json.dumps(verdict.as_json(), indent=2, allow_nan=False)
+
+
+def listed() -> list[str]:
+    """One line for each cause."""
+    return [
+        f"{c.stage.value:<15} {c.id:<27} {c.summary} (needs {', '.join(c.needs)})" for c in causes()
+    ]
+
+
+def explained(identifier: str) -> str:
+    """The page of a cause."""
+    return page(cause_of(identifier))
+
+
+def _free(wanted: Path) -> Path:
+    """The directory that was asked for, or the next free name."""
+    directory, number = wanted, 1
+    while directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        if directory.exists() and not directory.is_dir():
+            raise BadInput(
+                "a directory for the run", f"a file at {directory}", "give another --out"
+            )
+        number += 1
+        directory = wanted.with_name(f"{wanted.name}-{number}")
+    make_directory(directory)
+    return directory

@@ -1,0 +1,61 @@
+"""A saved record as evidence: plain numbers for judges that know neither torch nor files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lossleuth.observe.program import ENDING
+from lossleuth.record.read import Record
+from lossleuth.types import Change, Effect, Evidence
+
+COLUMNS = (
+    *("grad_rms", "grad_zero_share", "grad_nonfinite", "weight_rms", "weight_nonfinite"),
+    *("update_rms", "update_ratio", "swallowed_share", "epsilon_share", "age"),
+)
+
+
+def evidence_of(
+    directory: Path,
+    effects: Mapping[Change, Effect] | None = None,
+    failed: Mapping[Change, str] | None = None,
+) -> Evidence:
+    """Everything that a run's record holds for a judge."""
+    with Record.open(directory) as record:
+        events: dict[str, list[dict[str, Any]]] = {}
+        for event in record.events():
+            events.setdefault(event.kind, []).append(event.data)
+        names = list(record.parameter_names)
+        rows = list(record.rows(matrices=False))
+        ended = dict(record.ended or {})
+        unfinished = events.get("unfinished", [])
+        if unfinished:
+            ended["unfinished"] = unfinished[-1]
+        return Evidence(
+            steps=[row.scalars for row in rows],
+            parameters=names,
+            sizes=[record.parameter_sizes[name] for name in names],
+            columns={c: record.matrix(c).tolist() for c in COLUMNS if c in record.columns},
+            windows=events.get("tape", []),
+            settings=_last(events, "settings"),
+            origins=_last(events, "origins"),
+            provenance=_last(events, "provenance"),
+            ending=ended | _ending(directory),
+            script=record.header.get("script"),
+            effects=dict(effects or {}),
+            failed=dict(failed or {}),
+        )
+
+
+def _last(events: Mapping[str, list[dict[str, Any]]], kind: str) -> dict[str, Any]:
+    return dict(events[kind][-1]) if events.get(kind) else {}
+
+
+def _ending(directory: Path) -> dict[str, Any]:
+    """What the one who started the process saw of its end, where that was written down."""
+    try:
+        return {"process": json.loads((directory / ENDING).read_text(encoding="utf-8"))}
+    except (OSError, ValueError):
+        return {}

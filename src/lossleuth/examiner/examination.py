@@ -1,0 +1,288 @@
+"""The whole way from a script to a verdict: observe, judge, try, judge again."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lossleuth.catalogue import causes as all_causes
+from lossleuth.examiner.evidence import evidence_of
+from lossleuth.examiner.judging import judge_all, wanted
+from lossleuth.examiner.learning import OVERFIT, Learning, learning
+from lossleuth.examiner.verdict import Verdict, ranked
+from lossleuth.observe.background import Background, Finished, Plan, last_words
+from lossleuth.observe.program import Program
+from lossleuth.record.read import Record
+from lossleuth.trial import Trials
+from lossleuth.types import BadInput, Cause, Change, Effect, Evidence, Judgement, Status
+
+# Steps that are recorded and replayed, as far as the run gets.
+WINDOWS = (0, 1, 4, 16, 60, 150)
+# A trial has so many steps, within what it may take.
+FEWEST_STEPS, MOST_STEPS = 24, 100
+TRIAL_SECONDS = 6.0
+# Share of the budget that the first look may take.
+OBSERVING = 0.4
+MOST_ROUNDS = 3
+
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asks for."""
+
+    program: Program
+    out: Path
+    steps: int = 200
+    budget: float = 120.0
+    seeds: int = 3
+    trials: bool = True
+    only: tuple[str, ...] = ()
+
+
+class Examination:
+    """One examination of one program."""
+
+    def __init__(self, request: Request, told: Told = lambda _: None) -> None:
+        self._request = request
+        self._told = told
+        self._began = time.monotonic()
+        self._until = self._began + request.budget
+        self._causes = [c for c in all_causes() if not request.only or c.id in request.only]
+        cores = os.cpu_count() or 1
+        self._background = Background(request.program, max(1, min(4, cores)))
+        self.interrupted = False
+
+    def run(self) -> Verdict:
+        """Observe, judge and try; Ctrl-C ends with what is known."""
+        directory = self._request.out / "observed"
+        judgements: dict[str, Judgement] = {}
+        evidence = Evidence()
+        state = Learning(None, "nothing was observed")
+        cures: tuple[Change, ...] = ()
+        try:
+            evidence = self._observe(directory, cures)
+            judgements = judge_all(self._causes, evidence)
+            self._tell_ruled_out(judgements)
+            for round_number in range(MOST_ROUNDS):
+                trials = self._trials(evidence, cures, round_number)
+                evidence, judgements = self._try(trials, evidence, judgements)
+                cure = self._new_cure(judgements, cures)
+                if round_number == 0:
+                    first, known = evidence, dict(judgements)
+                else:
+                    known = _merged(known, judgements)
+                if cure is None or not self._has_time(0.25) or round_number == MOST_ROUNDS - 1:
+                    break
+                cures = (*cures, cure)
+                self._told(f"looking again with {cure.sentence} in, for a second fault")
+                evidence = self._observe(self._request.out / f"cured{round_number + 1}", cures)
+                judgements = judge_all(self._causes, evidence)
+            evidence, judgements = first, known
+            evidence, state = self._learns(evidence, judgements)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self._told("ended by Ctrl-C: what is known so far follows")
+        return self._verdict(evidence, judgements, state)
+
+    # observing
+
+    def _observe(self, directory: Path, changes: tuple[Change, ...]) -> Evidence:
+        request = self._request
+        left = self._until - time.monotonic()
+        seconds = max(5.0, min(OBSERVING * request.budget, left / 2))
+        windows = tuple(w for w in WINDOWS if w < request.steps)
+        self._told(f"running {request.program.script.name} for up to {request.steps} steps")
+        plan = Plan(directory, request.steps, seconds, tape=windows, changes=changes)
+        (finished,) = self._background.run([plan])
+        evidence = self._read(finished)
+        bad = _first_bad(evidence)
+        if bad is not None and bad not in windows:
+            # Re-execution gives the same steps: record the one that went wrong.
+            self._told(f"running it again to record step {bad}, the first that went wrong")
+            again = replace(
+                plan,
+                directory=directory.with_name(f"{directory.name}-bad"),
+                tape=(bad,),
+                steps=bad + 1,
+            )
+            (finished,) = self._background.run([again], self._until)
+            found = self._read(finished)
+            windows_found = [*evidence.windows, *found.windows]
+            evidence = replace(evidence, windows=windows_found)
+        return evidence
+
+    def _read(self, finished: Finished) -> Evidence:
+        directory = finished.plan.directory
+        expected = "a script that trains"
+        try:
+            evidence = evidence_of(directory)
+        except BadInput:
+            words = last_words(directory, 600).splitlines()
+            tail = f"; it ended with: {words[-1]}" if words else ""
+            found = f"{self._request.program.script}, which did not come to import torch{tail}"
+            raise BadInput(expected, found, "run it by itself first") from None
+        if not evidence.steps and not evidence.ending.get("unfinished"):
+            words = last_words(directory, 600).splitlines()
+            reason = finished.problem or (f"it ended with: {words[-1]}" if words else "it ended")
+            found = f"no training step in {self._request.program.script} ({reason})"
+            raise BadInput(expected, found, "give the script that trains, with its arguments")
+        return evidence
+
+    # trying
+
+    def _trials(self, evidence: Evidence, base: tuple[Change, ...], number: int) -> Trials:
+        steps = _trial_steps(evidence)
+        return Trials(
+            self._background,
+            self._request.out / "trials" / str(number),
+            steps=steps,
+            seconds=4 * TRIAL_SECONDS,
+            base=base,
+            until=self._until,
+            told=self._told,
+        )
+
+    def _try(
+        self, trials: Trials, evidence: Evidence, judgements: dict[str, Judgement]
+    ) -> tuple[Evidence, dict[str, Judgement]]:
+        """Run what suspected causes ask for: one seed to choose, all seeds to prove."""
+        effects: dict[Change, Effect] = {}
+        failed: dict[Change, str] = {}
+        asked: set[tuple[Change, int]] = set()
+        while self._request.trials and self._has_time(0.1):
+            wishes = _next_wishes(wanted(judgements), effects, failed, asked, self._request.seeds)
+            if not wishes:
+                break
+            changes, seeds = wishes
+            asked |= {(change, seeds) for change in changes}
+            self._told(f"trying {', '.join(c.sentence for c in changes)} on {seeds} seed(s)")
+            for change, found in trials.run(changes, seeds).items():
+                if isinstance(found, Effect):
+                    effects[change] = found
+                else:
+                    failed[change] = found
+            evidence = replace(evidence, effects=effects, failed=failed)
+            judgements = judge_all(self._causes, evidence)
+        return evidence, judgements
+
+    def _new_cure(
+        self, judgements: dict[str, Judgement], cures: tuple[Change, ...]
+    ) -> Change | None:
+        for judgement in judgements.values():
+            cure = judgement.cure
+            if judgement.status is Status.PROVEN and cure is not None and cure not in cures:
+                return cure
+        return None
+
+    def _learns(
+        self, evidence: Evidence, judgements: dict[str, Judgement]
+    ) -> tuple[Evidence, Learning]:
+        state = learning(evidence)
+        found = {Status.PROVEN, Status.SUSPECTED} & {j.status for j in judgements.values()}
+        if state.learns or found or not self._request.trials or not self._has_time(0.1):
+            return evidence, state
+        self._told("no cause was found and the loss does not fall: trying to learn one batch")
+        trials = self._trials(evidence, (), 99)
+        answer = trials.run([OVERFIT], 1)[OVERFIT]
+        if isinstance(answer, Effect):
+            evidence = replace(evidence, effects={**evidence.effects, OVERFIT: answer})
+        return evidence, learning(evidence)
+
+    # saying
+
+    def _verdict(
+        self, evidence: Evidence, judgements: dict[str, Judgement], state: Learning
+    ) -> Verdict:
+        known = [c for c in self._causes if c.id in judgements]
+        order = ranked(known, judgements)
+        statuses = {judgements[i].status for i in order}
+        if Status.PROVEN in statuses:
+            status = "proven"
+        elif Status.SUSPECTED in statuses:
+            status = "suspected"
+        else:
+            status = "healthy" if state.learns and not self.interrupted else "cannot_tell"
+        seconds = time.monotonic() - self._began
+        return Verdict(status, judgements, order, len(evidence.steps), seconds, (state.sentence,))
+
+    def _has_time(self, share: float) -> bool:
+        return self._until - time.monotonic() > share * self._request.budget
+
+    def _tell_ruled_out(self, judgements: dict[str, Judgement]) -> None:
+        count = sum(j.status is Status.REFUTED for j in judgements.values())
+        self._told(f"{count} of {len(judgements)} causes ruled out by what was observed")
+
+
+def _next_wishes(
+    wishes: Sequence[tuple[str, tuple[Change, ...]]],
+    effects: dict[Change, Effect],
+    failed: dict[Change, str],
+    asked: set[tuple[Change, int]],
+    seeds: int,
+) -> tuple[list[Change], int] | None:
+    """All that is to be tried on one seed, else the most promising of one cause on all seeds."""
+    fresh = [c for _, changes in wishes for c in changes if c not in effects and c not in failed]
+    several = {c for _, changes in wishes for c in changes if len(changes) > 1}
+    screened = [c for c in dict.fromkeys(fresh) if c in several and (c, 1) not in asked]
+    if screened:
+        return screened, 1
+    for _, changes in wishes:
+        known = [c for c in changes if c not in failed and (c, seeds) not in asked]
+        if known:
+            best = max(known, key=lambda c: effects[c].nats if c in effects else math.inf)
+            return [best], seeds
+    return None
+
+
+def _merged(known: dict[str, Judgement], again: dict[str, Judgement]) -> dict[str, Judgement]:
+    """What was judged with a cure in outranks what was judged before, where it found more."""
+    found = dict(known)
+    for identifier, judgement in again.items():
+        before = known[identifier].status
+        more = judgement.status is Status.PROVEN and before is not Status.PROVEN
+        settled = judgement.status in (Status.REFUTED, Status.BENIGN)
+        if more or (before is Status.SUSPECTED and settled):
+            found[identifier] = judgement
+    return found
+
+
+def _trial_steps(evidence: Evidence) -> int:
+    """As many steps as fit, and no more than the run was seen to make."""
+    seconds = [s["seconds"] for s in evidence.steps if s.get("seconds")]
+    usual = statistics.median(seconds) if seconds else 0.05
+    fitting = int(TRIAL_SECONDS / max(usual, 1e-4))
+    most = min(MOST_STEPS, max(4, len(evidence.steps)))
+    return max(min(FEWEST_STEPS, most), min(fitting, most))
+
+
+def _first_bad(evidence: Evidence) -> int | None:
+    """The first step whose loss or gradient is not finite."""
+    for step in evidence.steps:
+        values: list[Any] = [step.get("loss"), step.get("grad_norm")]
+        if any(isinstance(v, float) and not math.isfinite(v) for v in values):
+            return int(step["step"])
+    return None
+
+
+def known_causes(only: Sequence[str]) -> list[Cause]:
+    """The causes asked for, or all; BadInput if there is no such cause."""
+    known = {c.id for c in all_causes()}
+    for identifier in only:
+        if identifier not in known:
+            raise BadInput(
+                "ids of causes", repr(identifier), "see `lossleuth causes` for all of them"
+            )
+    return [c for c in all_causes() if not only or c.id in only]
+
+
+def record_of(directory: Path) -> Record:
+    """The record of the observed run."""
+    return Record.open(directory / "observed")

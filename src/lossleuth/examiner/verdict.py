@@ -1,0 +1,100 @@
+"""What is said in the end: the judgements of all causes, sorted, and the file `verdict.json`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lossleuth.files import replace_file
+from lossleuth.record import strict_json
+from lossleuth.types import Cause, Effect, Judgement, Stage, Status
+
+SCHEMA = 1
+FILE = "verdict.json"
+RANK = (Status.PROVEN, Status.SUSPECTED, Status.BENIGN)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer. `status` is proven, suspected, healthy or cannot_tell."""
+
+    status: str
+    # The judgement of every cause by its id, in the order of the ladder.
+    judgements: Mapping[str, Judgement]
+    # The causes that are there, the answer first.
+    ranked: Sequence[str]
+    steps: int
+    seconds: float
+    # What was seen of the run as a whole, in plain sentences.
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def exit_code(self) -> int:
+        """1 where a cause is proven or suspected, else 0."""
+        return 1 if self.status in ("proven", "suspected") else 0
+
+    def of(self, status: Status) -> list[str]:
+        """The causes of that status."""
+        return [i for i, j in self.judgements.items() if j.status is status]
+
+    def as_json(self) -> dict[str, Any]:
+        """The public form, strict JSON."""
+        return {
+            "schema": SCHEMA,
+            "status": self.status,
+            "causes": [_plain_cause(i, self.judgements[i]) for i in self.ranked],
+            "refuted": self.of(Status.REFUTED),
+            "untested": self.of(Status.UNTESTED),
+            "errored": self.of(Status.ERRORED),
+            "details": {
+                i: {"status": j.status.value, "because": j.because}
+                | ({} if j.wrongness is None else {"wrongness": _plain(j.wrongness._asdict())})
+                | ({} if j.harm is None else {"harm": _plain_harm(j.harm)})
+                for i, j in self.judgements.items()
+            },
+            "notes": list(self.notes),
+            "steps": self.steps,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def write(self, directory: Path) -> Path:
+        """Write `verdict.json`, whole or not at all."""
+        path = directory / FILE
+        with replace_file(path) as stream:
+            stream.write(strict_json.dumps(self.as_json()).encode())
+        return path
+
+
+def ranked(causes: Sequence[Cause], judgements: Mapping[str, Judgement]) -> list[str]:
+    """What is there, proven before suspected before benign, earlier stages first."""
+    order = list(Stage)
+    there = [c for c in causes if judgements[c.id].status in RANK]
+    there.sort(key=lambda c: (RANK.index(judgements[c.id].status), order.index(c.stage)))
+    return [c.id for c in there]
+
+
+def _plain_cause(identifier: str, judgement: Judgement) -> dict[str, Any]:
+    where = judgement.where
+    return {
+        "id": identifier,
+        "status": judgement.status.value,
+        "because": judgement.because,
+        "where": None if where is None else where._asdict(),
+        "wrongness": None if judgement.wrongness is None else _plain(judgement.wrongness._asdict()),
+        "harm": None if judgement.harm is None else _plain_harm(judgement.harm),
+        "remedy": judgement.remedy,
+    }
+
+
+def _plain_harm(harm: Effect) -> dict[str, Any]:
+    return _plain(harm._asdict() | {"change": harm.change.sentence})
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """Strict JSON has no infinity: it is written as a word."""
+    return {
+        k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()
+    }

@@ -1,0 +1,1 @@
+"""Changes of one thing in a running program: a file each, found by the catalogue."""

@@ -1,0 +1,63 @@
+"""The same batch again and again: a sound program learns it by heart."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.data import dataloader
+
+from lossleuth.interventions.intervention import Intervention, Replace
+
+
+class FreezeBatch(Intervention):
+    """Keep what was looked up and what was aimed at in the first step, and use it ever after."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int], Tensor] = {}
+        self._calls: dict[str, int] = {}
+        self._batch: Any = None
+
+    def install(self, replace: Replace) -> None:
+        """Stand between the program and its tokens, targets and data loaders."""
+        lookup, entropy, likelihood = F.embedding, F.cross_entropy, F.nll_loss
+        following = dataloader._BaseDataLoaderIter.__next__
+
+        @functools.wraps(lookup)
+        def embedding(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            return lookup(self._first("embedding", input), *args, **kwargs)
+
+        @functools.wraps(entropy)
+        def cross_entropy(input: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            return entropy(input, self._first("targets", target), *args, **kwargs)
+
+        @functools.wraps(likelihood)
+        def nll_loss(input: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            return likelihood(input, self._first("targets", target), *args, **kwargs)
+
+        def first_batch(iterator: Any) -> Any:
+            batch = following(iterator)
+            if self._batch is None:
+                self._batch = batch
+            return copy.deepcopy(self._batch)
+
+        replace(F, "embedding", embedding)
+        replace(F, "cross_entropy", cross_entropy)
+        replace(F, "nll_loss", nll_loss)
+        replace(dataloader._BaseDataLoaderIter, "__next__", first_batch)
+
+    def _first(self, what: str, tensor: Tensor) -> Tensor:
+        if not torch.is_grad_enabled() or tensor.is_floating_point():
+            return tensor
+        number = self._calls[what] = self._calls.get(what, 0) + 1
+        kept = self._kept.setdefault((what, number), tensor.detach().clone())
+        return kept if kept.shape == tensor.shape else tensor
+
+    def backward_begins(self, roots: Sequence[Any], *, first: bool) -> None:
+        """A forward pass is over: the next one begins to count anew."""
+        self._calls.clear()

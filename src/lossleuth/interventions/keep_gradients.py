@@ -1,0 +1,32 @@
+"""Gradients used as the backward pass left them: neither clipped nor wiped in between."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lossleuth.interventions.intervention import Intervention, parameters_of
+from lossleuth.tape.window import Backward, Window
+
+
+class KeepGradients(Intervention):
+    """Undo whatever happens to gradients between the backward pass and the update."""
+
+    def __init__(self) -> None:
+        self._known: list[Tensor] = []
+        self._left: list[Tensor | None] = []
+
+    def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
+        """Learn what will be updated."""
+        self._known = [*self._known, *parameters_of(optimizer)]
+
+    def backward_ends(self, window: Window | None, run: Backward | None) -> None:
+        """Keep what is there."""
+        self._left = [None if p.grad is None else p.grad.detach().clone() for p in self._known]
+
+    def before_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """Put it back."""
+        updated = {id(p) for p in parameters_of(optimizer)}
+        for parameter, gradient in zip(self._known, self._left, strict=False):
+            if gradient is not None and id(parameter) in updated:
+                parameter.grad = gradient

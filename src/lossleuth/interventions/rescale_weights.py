@@ -1,0 +1,48 @@
+"""Initial weights rescaled: matrices that start too large get the size that keeps signals level.
+
+It happens at the first update, which is undone; everything before has used the weights as they
+were, everything after starts from the rescaled ones.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lossleuth.interventions.intervention import Intervention, copies, parameters_of
+
+
+class RescaleWeights(Intervention):
+    """Bring every matrix to a root mean square of at most 1/sqrt(its shorter side)."""
+
+    def __init__(self, table_rms: float = 0.02) -> None:
+        self._table_rms = table_rms
+        self._before: list[Tensor] | None = None
+        self._done: set[int] = set()
+
+    def before_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """Keep the start."""
+        if id(optimizer) not in self._done:
+            self._before = copies(parameters_of(optimizer))
+
+    def after_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """Start again from smaller weights, with nothing remembered."""
+        if id(optimizer) in self._done or self._before is None:
+            return
+        self._done.add(id(optimizer))
+        with torch.no_grad():
+            for parameter, start in zip(parameters_of(optimizer), self._before, strict=True):
+                parameter.data.copy_(start * self._factor(start))
+        optimizer.state.clear()
+        self._before = None
+
+    def _factor(self, weight: Tensor) -> float:
+        if weight.dim() < 2:
+            size = float(weight.double().square().mean().sqrt())
+            return 1 / size if size > 2 else 1.0
+        wanted = min(weight.shape[-1] ** -0.5, 1.0)
+        if weight.shape[0] > 4 * weight.shape[-1]:
+            # A table with many rows, be it of tokens or of classes.
+            wanted = self._table_rms
+        size = float(weight.double().square().mean().sqrt())
+        return min(1.0, wanted / size) if size else 1.0

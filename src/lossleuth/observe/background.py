@@ -1,0 +1,170 @@
+"""Programs run in the background: several at a time, each with a deadline, none left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lossleuth.files import make_directory
+from lossleuth.observe.program import Program
+from lossleuth.observe.start import Order
+from lossleuth.types import Change
+
+OUTPUT = "output.txt"
+# What a script prints beyond this is thrown away.
+MOST_OUTPUT = 16 << 20
+POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run of a program: for how long, what to look at, what to change."""
+
+    directory: Path
+    steps: int
+    seconds: float
+    tape: tuple[int, ...] = ()
+    loss_steps: tuple[int, ...] = ()
+    seed_shift: int = 0
+    changes: tuple[Change, ...] = ()
+
+    def order(self, program: Program) -> Order:
+        """What the process is told."""
+        return Order(
+            str(self.directory.resolve()),
+            program.header(),
+            process=0,
+            tape=self.tape,
+            loss_steps=self.loss_steps,
+            stop_steps=self.steps,
+            stop_seconds=self.seconds,
+            seed_shift=self.seed_shift,
+            changes=tuple((c.name, dict(c.options)) for c in self.changes),
+        )
+
+
+@dataclass
+class Finished:
+    """How a planned run ended: its exit code, or why there is none."""
+
+    plan: Plan
+    code: int | None
+    seconds: float
+    problem: str | None = None
+
+
+@dataclass
+class _Process:
+    plan: Plan
+    process: subprocess.Popen[bytes]
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def output(self) -> Path:
+        return self.plan.directory / OUTPUT
+
+
+class Background:
+    """Runs plans of one program, as many at a time as there are cores for."""
+
+    def __init__(self, program: Program, jobs: int) -> None:
+        self._program = program
+        self._jobs = jobs
+
+    def run(
+        self,
+        plans: Sequence[Plan],
+        until: float = float("inf"),
+        told: Callable[[Finished], None] = lambda _: None,
+    ) -> list[Finished]:
+        """Run all, in order, and wait; what is not over at `until` (monotonic) is ended."""
+        waiting, running = list(plans), list[_Process]()
+        finished: dict[int, Finished] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < self._jobs and time.monotonic() < until:
+                    running.append(self._start(waiting.pop(0)))
+                for process in list(running):
+                    found = self._look(process, until)
+                    if found is not None:
+                        running.remove(process)
+                        finished[id(found.plan)] = found
+                        told(found)
+                if waiting and not running and time.monotonic() >= until:
+                    break
+                time.sleep(POLL_SECONDS)
+        finally:
+            for process in running:
+                _end_group(process.process)
+        late = "no time was left for it"
+        return [finished.get(id(plan), Finished(plan, None, 0.0, late)) for plan in plans]
+
+    def _start(self, plan: Plan) -> _Process:
+        make_directory(plan.directory)
+        order = plan.order(self._program)
+        # The same for all: what is observed must be what is tried.
+        threads = max(1, (os.cpu_count() or 1) // self._jobs)
+        settings = {
+            "OMP_NUM_THREADS": str(threads),
+            "PYTHONHASHSEED": "0",
+            "PYTHONUNBUFFERED": "1",
+            "MPLBACKEND": "Agg",
+            # A run of ours is none of the user's: nothing is sent anywhere.
+            "WANDB_MODE": "disabled",
+            "TQDM_DISABLE": "1",
+        }
+        environment: dict[str, Any] = settings | dict(os.environ) | order.environment()
+        with (plan.directory / OUTPUT).open("ab") as output:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "lossleuth.observe.child"),
+                    *(str(self._program.script), *self._program.arguments),
+                ],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return _Process(plan, process)
+
+    def _look(self, running: _Process, until: float) -> Finished | None:
+        code = running.process.poll()
+        seconds = time.monotonic() - running.began
+        if code is not None:
+            # Children of the script that outlive it are ended with it.
+            _end_group(running.process)
+            return Finished(running.plan, code, seconds)
+        with suppress(OSError):
+            if running.output.stat().st_size > MOST_OUTPUT:
+                os.truncate(running.output, 0)
+        # The run stops by itself; starting up and looking take time as well.
+        patience = 3 * running.plan.seconds + 30
+        if seconds > patience or time.monotonic() > until:
+            _end_group(running.process)
+            reason = f"it was ended after {seconds:.0f} s without coming to its end"
+            return Finished(running.plan, None, seconds, reason)
+        return None
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=5)
+
+
+def last_words(directory: Path, most: int = 2000) -> str:
+    """The end of what a run printed."""
+    try:
+        return (directory / OUTPUT).read_bytes()[-most:].decode(errors="replace").strip()
+    except OSError:
+        return ""

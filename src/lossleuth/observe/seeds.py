@@ -1,0 +1,44 @@
+"""Other seeds for the same script: whatever it seeds with, a number is added to.
+
+Generators that a script makes for itself are left alone: they mostly choose its data.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+UNSEEDED = 20_261
+
+
+def shift_seeds(shift: int, replace: Callable[[Any, str, Any], None]) -> None:
+    """Shift the seeds of torch, `random` and numpy, and seed those that would be left to chance."""
+    import numpy as np
+    import torch
+
+    seed_python, seed_numpy, seed_torch = random.seed, np.random.seed, torch.manual_seed
+
+    def python(a: Any = None, version: int = 2) -> None:
+        if a is None:
+            seed_python(UNSEEDED + shift, version)
+        else:
+            seed_python(a + shift if isinstance(a, int) else a, version)
+
+    def numpy(seed: Any = None) -> None:
+        if seed is None:
+            seed_numpy(UNSEEDED + shift)
+        else:
+            seed_numpy((seed + shift) % 2**32 if isinstance(seed, int) else seed)
+
+    def of_torch(seed: Any) -> Any:
+        return seed_torch(int(seed) + shift)
+
+    python()
+    numpy()
+    if shift:
+        seed_torch(torch.initial_seed() % 2**63 + shift)
+        replace(random, "seed", python)
+        replace(np.random, "seed", numpy)
+        replace(torch, "manual_seed", of_torch)
+        replace(torch.random, "manual_seed", of_torch)

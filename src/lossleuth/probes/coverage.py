@@ -1,0 +1,89 @@
+"""Is what the loss depends on what the optimizers update?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lossleuth.probes.distance import norm
+from lossleuth.tape.window import Window, dense
+
+
+@dataclass(frozen=True)
+class Uncovered:
+    """A tensor: its name or shape, elements, where it is used first, and its gradient's norm."""
+
+    name: str
+    elements: int
+    file: str | None
+    line: int | None
+    module: str | None
+    gradient: float
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What gets a gradient and no update, what is updated and not used, what wants none."""
+
+    # Leaves with a gradient that no optimizer of this step holds.
+    missing: tuple[Uncovered, ...]
+    # Share of the squared gradient norm that falls on those.
+    missing_share: float
+    # Held by an optimizer, used in the step, and not asking for a gradient.
+    frozen: tuple[Uncovered, ...]
+    # Held by an optimizer, asking for a gradient, and not used in the step at all.
+    unused: int
+    held: int
+    # Whether the unused have the shapes of the missing: other copies of the same weights.
+    unused_match_missing: bool
+
+
+def coverage(window: Window) -> Coverage | None:
+    """Compare; None where there is no backward pass or no update to compare."""
+    runs = [run for run in window.backwards if not run.returned]
+    if not runs or not window.updates:
+        return None
+    tape = window.tape
+    held = {id(p): p for update in window.updates for p in update.parameters}
+    after = runs[-1].after
+    first_use = _first_uses(window)
+    missing, lost, whole = [], 0.0, 0.0
+    for number, gradient in after.items():
+        leaf = tape.leaves[number]
+        size = 0.0 if gradient is None else norm([dense(gradient)]) ** 2
+        whole += size
+        if id(leaf) not in held and gradient is not None:
+            lost += size
+            missing.append(_described(window, number, first_use, size**0.5))
+    used = {id(leaf) for leaf in tape.leaves.values()}
+    reached = {id(tape.leaves[n]) for n, g in after.items() if g is not None}
+    frozen = [
+        _described(window, number, first_use, 0.0)
+        for number, leaf in tape.leaves.items()
+        if id(leaf) in held and not leaf.requires_grad and leaf.is_floating_point()
+    ]
+    unused = [p for key, p in held.items() if key not in used and p.requires_grad]
+    idle = [p for key, p in held.items() if key not in reached and p.requires_grad]
+    shapes = sorted(tuple(p.shape) for p in idle)
+    wanted = sorted(tuple(tape.leaves[n].shape) for n in after if id(tape.leaves[n]) not in held)
+    same = bool(missing) and all(shape in shapes for shape in wanted)
+    share = lost / whole if whole else 0.0
+    return Coverage(tuple(missing), share, tuple(frozen), len(unused), len(held), same)
+
+
+def _first_uses(window: Window) -> dict[int, object]:
+    found: dict[int, object] = {}
+    for operation in window.tape.operations:
+        for number in operation.inputs:
+            found.setdefault(number, operation)
+    return found
+
+
+def _described(
+    window: Window, number: int, first_use: dict[int, object], gradient: float
+) -> Uncovered:
+    operation = first_use.get(number)
+    place = getattr(operation, "place", None)
+    file, line = (None, None) if place is None else (place.file, place.line)
+    leaf = window.tape.leaves[number]
+    module = getattr(operation, "module", None)
+    return Uncovered(window.name_of(number), leaf.numel(), file, line, module, gradient)

@@ -1,0 +1,153 @@
+"""The true loss of a step: plain cross-entropy of the next token, whatever the program follows.
+
+The logits are those of the replayed step with dropout off; the targets are the program's own where
+they are the next tokens, else the next tokens of its input. No smoothing, no other terms, no
+scaling: a number that can be compared between runs that print different things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lossleuth.probes.alignment import alignment, row_places
+from lossleuth.tape.replay import Replay
+from lossleuth.tape.roles import Roles, find_roles, roles_of, token_values
+from lossleuth.tape.substitutes import CannotReplay
+from lossleuth.tape.window import Backward, Window
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """A differentiable mean, and how many targets it is of."""
+
+    mean: Tensor
+    count: int
+    # Whether the targets are the program's own, or were taken from its input.
+    own_targets: bool
+
+
+@dataclass(frozen=True)
+class TrueLoss:
+    """The true loss of a recorded step in nats per supervised token, and what it is compared to."""
+
+    loss: float | None
+    count: int
+    vocabulary: int | None
+    own_targets: bool
+    # Standard deviation of the logits over all positions and classes.
+    logits_std: float | None
+    untested: str | None = None
+
+
+def true_loss(window: Window) -> TrueLoss:
+    """Measure it, or say why it cannot be."""
+    try:
+        found = cross_entropy(window, dropout=False, gradients=False)
+        roles = best_roles(window)
+        assert roles is not None and roles.scores is not None
+        scores = _scores(window, roles, None, dropout=False, gradients=False)
+        spread = float(scores[torch.isfinite(scores)].std())
+    except CannotReplay as reason:
+        return TrueLoss(None, 0, None, own_targets=False, logits_std=None, untested=str(reason))
+    loss = float(found.mean)
+    return TrueLoss(loss, found.count, roles.vocabulary, found.own_targets, spread)
+
+
+def cross_entropy(
+    window: Window,
+    *,
+    leaves: Mapping[int, Tensor] | None = None,
+    dropout: bool = True,
+    gradients: bool = True,
+) -> CrossEntropy:
+    """The mean cross-entropy of the step's supervised targets, with other leaves if given."""
+    roles = best_roles(window)
+    if roles is None or roles.scores is None or roles.targets is None:
+        raise CannotReplay("no logits and targets were found")
+    scores = _scores(window, roles, leaves, dropout=dropout, gradients=gradients)
+    rows = scores.movedim(roles.class_axis, -1).reshape(-1, scores.shape[roles.class_axis])
+    found = alignment(window, roles)
+    if found.untested is None and found.offset not in (1, None):
+        targets = _next_tokens(window, roles)
+        own = False
+    else:
+        targets = target_values(window, roles)
+        own = True
+    return cross_entropy_of(rows, targets, roles.ignored, own_targets=own)
+
+
+def cross_entropy_of(
+    rows: Tensor, targets: Tensor, ignored: int | None, *, own_targets: bool = True
+) -> CrossEntropy:
+    """The mean over the targets that count."""
+    targets = targets.reshape(-1)
+    if len(targets) != len(rows):
+        raise CannotReplay("as many targets as rows of logits expected")
+    counted = (targets != (-100 if ignored is None else ignored)) & (targets >= 0)
+    counted &= targets < rows.shape[1]
+    count = int(counted.sum())
+    if not count:
+        raise CannotReplay("no target is supervised")
+    mean = F.cross_entropy(rows[counted], targets[counted].long())
+    return CrossEntropy(mean, count, own_targets)
+
+
+def best_roles(window: Window) -> Roles | None:
+    """The roles in what is differentiated, else in a number that the user's code reads."""
+    found = find_roles(window)
+    if found is not None and found.targets is not None and found.scores is not None:
+        return found
+    tape = window.tape
+    for read in tape.reads:
+        if read.by_user and tape.layouts[read.tensor].dtype.is_floating_point:
+            other = roles_of(tape, Backward(read.at, [read.tensor], [None], {}))
+            if other.targets is not None and other.scores is not None:
+                return other
+    # What is read is often read after the update only: any loss that was computed will do.
+    makers = tape.makers()
+    for number, maker in reversed(list(makers.items())):
+        if maker.name in ("nll_loss_forward", "nll_loss2d_forward"):
+            other = roles_of(tape, Backward(maker.number + 1, [number], [None], {}))
+            if other.targets is not None and other.scores is not None:
+                return other
+    return found
+
+
+def _scores(
+    window: Window,
+    roles: Roles,
+    leaves: Mapping[int, Tensor] | None,
+    *,
+    dropout: bool,
+    gradients: bool,
+) -> Tensor:
+    assert roles.scores is not None
+    replay = Replay(window.tape, gradients=gradients, dropout=dropout)
+    made = replay.run([roles.scores], before=roles.scores_at, leaves=leaves)
+    return made[roles.scores]
+
+
+def target_values(window: Window, roles: Roles) -> Tensor:
+    """The targets as the loss saw them."""
+    tape, number = window.tape, roles.targets
+    assert number is not None
+    if number in tape.leaves:
+        return tape.value(number)
+    return Replay(tape, gradients=False).run([number], before=roles.run.at)[number]
+
+
+def _next_tokens(window: Window, roles: Roles) -> Tensor:
+    """For each row of logits the token that follows it; the ignored one at the end of a row."""
+    tokens = token_values(window.tape, roles)
+    if tokens is None or tokens.dim() != 2:
+        raise CannotReplay("the targets are not the next tokens, and those are not known")
+    places = row_places(window, roles, tokens)
+    ignored = -100 if roles.ignored is None else roles.ignored
+    following = torch.full_like(tokens, ignored)
+    following[:, :-1] = tokens[:, 1:]
+    return following.reshape(-1)[places]

@@ -1,0 +1,1 @@
+"""What a person reads: pure functions of verdicts and records."""

@@ -1,0 +1,186 @@
+"""Paired runs: the same start, the same seeds, one thing different; what it does to the loss."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lossleuth.observe.background import Background, Finished, Plan
+from lossleuth.record.read import Record
+from lossleuth.types import BadInput, Change, Effect
+
+# Steps at the end over which the loss is averaged: a fifth of the run, within limits.
+FEWEST_MEASURED, MOST_MEASURED = 4, 10
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The loss at the end of a run, batch by batch, and at its beginning."""
+
+    losses: tuple[float, ...]
+    start: float
+    measure: str
+
+    @property
+    def end(self) -> float:
+        """Mean over the last batches; infinite if any is not a number."""
+        if not self.losses or not all(map(math.isfinite, self.losses)):
+            return math.inf
+        return statistics.fmean(self.losses)
+
+
+class Trials:
+    """Runs trials of one program; runs without a change are made once and kept."""
+
+    def __init__(
+        self,
+        background: Background,
+        directory: Path,
+        *,
+        steps: int,
+        seconds: float,
+        base: tuple[Change, ...] = (),
+        until: float = math.inf,
+        told: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._background = background
+        self._directory = directory
+        self.steps = steps
+        self._seconds = seconds
+        self._base = base
+        self._until = until
+        self._told = told
+        self._known: dict[tuple[tuple[Change, ...], int], Measured | str] = {}
+
+    def screen(self, changes: Sequence[Change]) -> dict[Change, Effect | str]:
+        """One seed each: enough to tell what is worth a real trial, not enough to prove."""
+        return self._effects(changes, 1)
+
+    def run(self, changes: Sequence[Change], seeds: int) -> dict[Change, Effect | str]:
+        """The effect of each change over paired seeds, or why there is none."""
+        return self._effects(changes, seeds)
+
+    def _effects(self, changes: Sequence[Change], seeds: int) -> dict[Change, Effect | str]:
+        wanted = [(self._base, seed) for seed in range(seeds)]
+        wanted += [((*self._base, change), seed) for change in changes for seed in range(seeds)]
+        self._make([key for key in dict.fromkeys(wanted) if key not in self._known])
+        return {change: self._effect(change, seeds) for change in changes}
+
+    def _make(self, wanted: Sequence[tuple[tuple[Change, ...], int]]) -> None:
+        count = max(FEWEST_MEASURED, min(MOST_MEASURED, self.steps // 5))
+        measured = tuple(range(max(1, self.steps - count), self.steps))
+        plans = {
+            key: Plan(
+                self._directory / f"{len(self._known) + i:03d}",
+                self.steps,
+                self._seconds,
+                loss_steps=(0, 1, *measured),
+                seed_shift=1000 * key[1],
+                changes=key[0],
+            )
+            for i, key in enumerate(wanted)
+        }
+        done = {id(plan): key for key, plan in plans.items()}
+
+        def told(finished: Finished) -> None:
+            changes, seed = done[id(finished.plan)]
+            names = ", ".join(c.sentence for c in changes) or "unchanged"
+            self._told(f"{names}, seed {seed + 1}: {_sentence(self._read(finished))}")
+
+        for finished in self._background.run(list(plans.values()), self._until, told):
+            self._known[done[id(finished.plan)]] = self._read(finished)
+
+    def _read(self, finished: Finished) -> Measured | str:
+        if finished.problem is not None:
+            return finished.problem
+        try:
+            record = Record.open(finished.plan.directory)
+        except BadInput as reason:
+            return str(reason)
+        with record:
+            ended = record.ended or {}
+            if ended.get("how") == "intervention failed":
+                return str(ended.get("error"))
+            return measured(record, self.steps)
+
+    def _effect(self, change: Change, seeds: int) -> Effect | str:
+        differences, without, with_change, starts = [], [], [], []
+        measure = "true loss"
+        for seed in range(seeds):
+            a = self._known.get((self._base, seed), "not run")
+            b = self._known.get(((*self._base, change), seed), "not run")
+            if isinstance(a, str) or isinstance(b, str):
+                return a if isinstance(a, str) else str(b)
+            if a.measure != b.measure:
+                return f"one run gives a {a.measure}, the other a {b.measure}"
+            measure = a.measure
+            without.append(a.end)
+            with_change.append(b.end)
+            starts.append(a.start)
+            differences.append(_difference(a.end, b.end))
+        error = _standard_error(differences)
+        if len(set(differences)) == 1 and seeds > 1:
+            # Seeds change nothing here: what is left is the noise between batches.
+            a, b = self._known[self._base, 0], self._known[(*self._base, change), 0]
+            assert isinstance(a, Measured) and isinstance(b, Measured)
+            pairs = zip(a.losses, b.losses, strict=False)
+            error = _standard_error([_difference(x, y) for x, y in pairs])
+        return Effect(
+            change,
+            _mean(differences),
+            error,
+            seeds,
+            self.steps,
+            _mean(without),
+            _mean(with_change),
+            _mean(starts),
+            measure,
+        )
+
+
+def measured(record: Record, steps: int) -> Measured | str:
+    """What a run's record says of its loss."""
+    found: dict[int, float] = {}
+    for event in record.events():
+        if event.kind in ("true_loss", "tape"):
+            loss = (event.data.get("true_loss") or {}).get("loss")
+            if loss is not None:
+                found[int(event.data["step"])] = float(loss)
+    count = max(FEWEST_MEASURED, min(MOST_MEASURED, steps // 5))
+    last = [loss for step, loss in found.items() if step >= steps - count]
+    if len(last) >= FEWEST_MEASURED - 1:
+        early = [loss for step, loss in found.items() if step <= 1]
+        return Measured(tuple(last), early[0] if early else math.nan, "true loss")
+    losses = [float(x) for x in record.series("loss")] if "loss" in record.scalar_names else []
+    broken = [x for x in losses if not math.isfinite(x)]
+    if broken:
+        return Measured((math.inf,), losses[0], "differentiated loss")
+    if len(losses) < min(steps, FEWEST_MEASURED):
+        return f"it made {len(losses)} steps, where {steps} were expected"
+    return Measured(tuple(losses[-count:]), losses[0], "differentiated loss")
+
+
+def _sentence(found: Measured | str) -> str:
+    return found if isinstance(found, str) else f"{found.measure} {found.end:.3f}"
+
+
+def _difference(without: float, with_change: float) -> float:
+    if math.isinf(without) and math.isinf(with_change):
+        return 0.0
+    return without - with_change
+
+
+def _mean(values: Sequence[float]) -> float:
+    return statistics.fmean(values) if all(map(math.isfinite, values)) else sum(values)
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    if len(values) < 2:
+        return math.inf
+    if not all(map(math.isfinite, values)):
+        # One side has no number at all in some pairs; in all of them, there is no doubt.
+        return 0.0 if len(set(values)) == 1 else math.inf
+    return statistics.stdev(values) / math.sqrt(len(values))
