@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from lossleuth.probes.alignment import alignment
 from lossleuth.probes.gradient_truth import gradient_truth
 from lossleuth.probes.leaks import leaks
+from lossleuth.probes.look import look_at
 from lossleuth.tape.recorder import Recorder
 from lossleuth.tape.roles import find_roles
 from lossleuth.tape.window import Window
@@ -79,7 +80,8 @@ def run(console: Console) -> None:
     for _ in range(3):
         program.step()
     bare_peak = _peak()
-    rows: dict[str, list[float]] = {"bare again": [], "capture": [], "truth": [], "structure": []}
+    names = ("bare again", "capture", "truth", "structure", "all probes")
+    rows: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(ROUNDS):
         bare, _ = _timed(program.step)
         rows["bare again"].append(_timed(program.step)[0] / bare)
@@ -87,7 +89,9 @@ def run(console: Console) -> None:
         rows["capture"].append(capture / bare)
         truth, _ = _timed(gradient_truth, window, window.backwards[0])
         rows["truth"].append(truth / bare)
+        window.replayed.clear()
         rows["structure"].append(_timed(structure, window)[0] / bare)
+        rows["all probes"].append(_timed(look_at, window)[0] / bare)
     count = sum(p.numel() for p in program.model.parameters()) / 1e6
     table = Table("steps of the bare program", "median", "range", title=f"{count:.1f} M parameters")
     for name, values in rows.items():

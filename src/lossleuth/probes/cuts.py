@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lossleuth.probes.distance import distance, norm
-from lossleuth.probes.gradient_truth import replayed_gradients
-from lossleuth.tape.replay import Cuts
+from lossleuth.probes.replayed import opened_gradients, shared_gradients
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
@@ -45,12 +44,14 @@ def cuts(window: Window, run: Backward) -> CutsFound:
     """Open every cut in thought and compare."""
     tape = window.tape
     try:
-        kept = replayed_gradients(tape, run, wide=True)
-        opened = replayed_gradients(tape, run, wide=True, cuts=Cuts.OPENED)
+        kept = shared_gradients(window, run, wide=True).gradients
+        opened = opened_gradients(window, run)
     except CannotReplay as reason:
         return CutsFound(None, (), (), (), str(reason))
     trained = {id(p) for update in window.updates for p in update.parameters}
-    numbers = [i for i in opened if not trained or id(tape.leaves[i]) in trained]
+    if opened is kept:
+        return CutsFound(0.0, (), (), ())
+    numbers = [i for i in run.before if not trained or id(tape.leaves[i]) in trained]
     whole = norm(opened[i] for i in numbers)
     starved: list[str] = []
     changed: list[str] = []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lossleuth.probes.distance import distance, norm
-from lossleuth.probes.gradient_truth import replayed_gradients
+from lossleuth.probes.replayed import shared_gradients
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Backward, Window
@@ -38,10 +38,9 @@ def hooks(window: Window, run: Backward) -> list[Hooked]:
     if not tape.hooks:
         return modules
     numbers = sorted(tape.hooks, key=lambda i: (i in tape.leaves, -i))
-    between = [i for i in numbers if i not in used]
     try:
-        true = replayed_gradients(tape, run, wide=True, between=between)
-        noisy = replayed_gradients(tape, run, wide=False, between=between)
+        true = shared_gradients(window, run, wide=True).gradients
+        noisy = shared_gradients(window, run, wide=False).gradients
     except CannotReplay as reason:
         return [
             Hooked(_name(window, i), _places(tape, i), None, None, str(reason)) for i in numbers

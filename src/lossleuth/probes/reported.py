@@ -7,17 +7,21 @@ that following one is following the other.
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from lossleuth.probes.replayed import opened_gradients
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.substitutes import CannotReplay
-from lossleuth.tape.tape import Tape
-from lossleuth.tape.window import Backward, Window, dense
+from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.window import Backward, Gradients, Window, dense
 
+# What a number is taken through on its way to being read.
+_SAME = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
 MOST_READS = 8
 MOST_RUNS = 4
 
@@ -44,10 +48,11 @@ def reported(window: Window) -> list[Reported]:
     followed: list[Tensor] = []
     for run in window.backwards[:MOST_RUNS]:
         with suppress(CannotReplay):
-            roots = [root for root in run.roots if root is not None]
-            followed.append(_gradient(tape, run, roots, run.at))
+            followed.append(_flat(tape, run, opened_gradients(window, run)))
     if not followed:
         return []
+    followed_from = {root for run in window.backwards for root in run.roots}
+    makers = tape.makers()
     last = window.backwards[-1]
     for read in tape.reads:
         if not read.by_user or read.tensor in seen or len(found) >= MOST_READS:
@@ -59,6 +64,9 @@ def reported(window: Window) -> list[Reported]:
         if not _has_graph(tape, read.tensor, read.at):
             continue
         place = None if read.place is None else str(read.place)
+        if _moved_from(makers, read.tensor) in followed_from:
+            found.append(Reported(float(read.value), place, 1.0, 1.0))
+            continue
         try:
             own = _gradient(tape, last, [read.tensor], read.at)
         except CannotReplay as reason:
@@ -82,19 +90,31 @@ def _compared(own: Tensor, other: Tensor) -> tuple[float, float]:
 def _gradient(tape: Tape, run: Backward, wanted: list[int], before: int) -> Tensor:
     """The gradient of some scalars for all parameters, as one vector in float64."""
     replay = Replay(tape, cuts=Cuts.OPENED)
-    leaves = {
-        i: replay.widened(tape.value(i).detach()).clone().requires_grad_() for i in run.before
-    }
+    leaves = {i: replay.copied(tape.value(i)).requires_grad_() for i in run.before}
     made = replay.run(wanted, before=before, leaves=leaves)
     total = [made[i].sum() for i in wanted if made[i].requires_grad]
     if not total:
         raise CannotReplay("it does not depend on the parameters")
     found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    return _flat(tape, run, dict(zip(leaves, found, strict=True)))
+
+
+def _flat(tape: Tape, run: Backward, gradients: Gradients) -> Tensor:
+    """All parameters' gradients as one vector."""
     parts = [
-        torch.zeros(leaf.numel(), dtype=torch.float64) if g is None else dense(g).reshape(-1)
-        for leaf, g in zip(leaves.values(), found, strict=True)
+        torch.zeros(math.prod(tape.layouts[i].shape), dtype=torch.float64)
+        if (gradient := gradients.get(i)) is None
+        else dense(gradient).reshape(-1)
+        for i in run.before
     ]
     return torch.cat(parts)
+
+
+def _moved_from(makers: dict[int, Operation], number: int) -> int:
+    """Back through mere movement: the same number under another name."""
+    while (maker := makers.get(number)) is not None and maker.name in _SAME and maker.inputs:
+        number = maker.inputs[0]
+    return number
 
 
 def _has_graph(tape: Tape, number: int, before: int) -> bool:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from lossleuth.tape.schemas import is_random, written_arguments
+from lossleuth.tape.schemas import is_fused_attention, is_random, written_arguments
 
 READ = torch.ops.aten._local_scalar_dense.default
 
@@ -28,7 +28,8 @@ def kept_results(func: OpOverload, inputs: list[Tensor], results: tuple[Any, ...
     """Results that must be those of the recording whenever the operation is done again."""
     if func is READ:
         return results
-    if is_random(func):
+    # Attention draws its mask inside, where nobody can see it: its results would not help.
+    if is_random(func) and not is_fused_attention(func):
         return tuple(r.detach().clone() if isinstance(r, Tensor) else r for r in results)
     if any(tensor.is_floating_point() for tensor in inputs):
         # A choice, such as the largest of some numbers, may fall differently in other precision.

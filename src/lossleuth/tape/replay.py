@@ -61,6 +61,8 @@ class Replay:
     dropout: bool = True
     # Operations that could not be done in float64, and were done as recorded.
     narrow: list[Operation] = field(default_factory=list)
+    # Whether a gradient was kept from going where the program let none through.
+    has_cuts: bool = False
 
     def run(
         self,
@@ -181,7 +183,10 @@ class _Pass:
         if not replay.gradients or replay.cuts is Cuts.OPENED or operation.function is not None:
             return tensor
         live = operation.live[operation.inputs.index(number)]
-        return tensor if live or not tensor.requires_grad else tensor.detach()
+        if live or not tensor.requires_grad:
+            return tensor
+        replay.has_cuts = True
+        return tensor.detach()
 
     # operations
 

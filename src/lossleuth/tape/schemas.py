@@ -63,6 +63,16 @@ def is_random(operation: OpOverload) -> bool:
 
 
 @cache
+def is_fused_attention(operation: OpOverload) -> bool:
+    """Whether it is one of torch's kernels that do all of attention at once.
+
+    >>> is_fused_attention(aten._scaled_dot_product_flash_attention_for_cpu.default)
+    True
+    """
+    return short_name(operation).startswith("_scaled_dot_product")
+
+
+@cache
 def is_foreign(operation: OpOverload) -> bool:
     """Whether somebody else than torch has registered it, with a derivative of their own."""
     return operation.namespace not in _NATIVE

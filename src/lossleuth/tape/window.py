@@ -68,6 +68,12 @@ class Window:
     names: dict[int, str] = field(default_factory=dict)
     # Modules with backward hooks, and where those were written.
     module_hooks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # What replays have given so far, for as long as somebody looks at the window.
+    replayed: dict[tuple[int, bool], Any] = field(default_factory=dict, repr=False)
+
+    def between(self, run: Backward) -> list[int]:
+        """Tensors between parameters and loss whose gradient was watched."""
+        return [i for i in self.tape.hooks if i not in run.before]
 
     def name_of(self, parameter: int) -> str:
         """The parameter's name where it has one, else its shape."""
