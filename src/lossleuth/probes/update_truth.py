@@ -1,14 +1,13 @@
 """Is the update that was applied the one that the optimizer's rule asks for?
 
 For torch's own optimizers the rule is their plain code, run again in float64 from the recorded
-state. For anybody else's, the rules of the Adam family are tried, each with one thing different,
-and the one that explains the update is named: so a missing bias correction is seen as what it is.
+state. For anybody else's, the rules that people write are tried, each with one thing different, and
+the one that explains the update is named: so a missing bias correction is seen as what it is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +15,9 @@ import torch
 from torch import Tensor
 
 from lossleuth.probes.distance import distance, norm
+from lossleuth.probes.update_rules import Facts, Rule, best_rule
 from lossleuth.tape.window import Update, Window
 
-FIRST = ("exp_avg", "momentum_buffer", "m", "mean", "first")
-SECOND = ("exp_avg_sq", "square_avg", "v", "var", "second")
 # Settings that choose how torch computes, not what.
 MANNERS = ("foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay")
 # A rule explains an update if this share of it or less is left over.
@@ -115,50 +113,7 @@ def _rounding(true: list[Tensor], after: list[Tensor]) -> float:
     return math.hypot(*(distance(t.to(a.dtype), t) for t, a in zip(true, after, strict=True)))
 
 
-# rules of the Adam family
-
-Rule = Callable[["_Facts"], Tensor]
-
-
-@dataclass(frozen=True)
-class _Facts:
-    weight: Tensor
-    gradient: Tensor
-    first: Tensor
-    second: Tensor
-    age: float
-    rate: float
-    betas: tuple[float, float]
-    epsilon: float
-    decay: float
-
-
-def _adam(facts: _Facts, *, corrected: bool, decoupled: bool, outside: bool = True) -> Tensor:
-    gradient = facts.gradient
-    if not decoupled:
-        gradient = gradient + facts.decay * facts.weight
-    one, two = facts.betas
-    first = one * facts.first + (1 - one) * gradient
-    second = two * facts.second + (1 - two) * gradient * gradient
-    if corrected:
-        first = first / (1 - one**facts.age)
-        second = second / (1 - two**facts.age)
-    epsilon = facts.epsilon
-    denominator = second.sqrt() + epsilon if outside else (second + epsilon).sqrt()
-    step = -facts.rate * first / denominator
-    return step - facts.rate * facts.decay * facts.weight if decoupled else step
-
-
-RULES: dict[str, Rule] = {
-    "AdamW": lambda f: _adam(f, corrected=True, decoupled=True),
-    "Adam": lambda f: _adam(f, corrected=True, decoupled=False),
-    "AdamW without bias correction": lambda f: _adam(f, corrected=False, decoupled=True),
-    "Adam without bias correction": lambda f: _adam(f, corrected=False, decoupled=False),
-    "AdamW with epsilon under the root": lambda f: _adam(
-        f, corrected=True, decoupled=True, outside=False
-    ),
-    "SGD": lambda f: -f.rate * (f.gradient + f.decay * f.weight),
-}
+# anybody's rule
 
 
 def _best_fit(update: Update, name: str, moved: list[Tensor], size: float) -> UpdateTruth:
@@ -171,45 +126,37 @@ def _best_fit(update: Update, name: str, moved: list[Tensor], size: float) -> Up
         at += settings["count"]
     if not facts:
         return UpdateTruth(name, "none", math.nan, math.nan, size, "no gradient was used")
-    left = {
-        rule: math.hypot(*(distance(moved[i], explain(known)) for i, known in facts)) / size
-        for rule, explain in RULES.items()
-    }
-    rule = min(left, key=lambda r: left[r] if math.isfinite(left[r]) else math.inf)
+    # The weight that moved most has the most digits to tell rules apart by.
+    largest = max((known for _, known in facts), key=lambda known: float(known.moved.norm()))
+    rule = best_rule(largest)
+    if rule is None:
+        return UpdateTruth(name, "none", math.nan, math.nan, size, "no number to go by")
+    left = math.hypot(*(_unexplained(rule, known) for _, known in facts)) / size
     floor = _rounding([w.double() for w in update.after], update.after) / size
     rounding = [w.abs().double() * torch.finfo(w.dtype).eps for w in update.after]
     floor = max(floor, norm(rounding) / size)
-    if left[rule] > EXPLAINED + floor:
+    if not left <= EXPLAINED + floor:
         reason = "no known rule explains the update"
-        return UpdateTruth(name, rule, left[rule], floor, size, reason)
-    return UpdateTruth(name, rule, left[rule], floor, size)
+        return UpdateTruth(name, rule.name, left, floor, size, reason)
+    return UpdateTruth(name, rule.name, left, floor, size)
 
 
-def _facts_of(update: Update, settings: dict[str, Any], i: int, gradient: Tensor) -> _Facts:
-    state = update.state[i]
-    weight = update.before[i].double()
-
-    def remembered(names: tuple[str, ...]) -> Tensor:
-        for name in names:
-            value = state.get(name)
-            if isinstance(value, Tensor) and value.shape == weight.shape:
-                return value.double()
-        return torch.zeros_like(weight)
-
-    age = state.get("step", settings.get("step", state.get("t", 0)))
-    betas = settings.get("betas") or (settings.get("beta1"), settings.get("beta2"))
-    return _Facts(
-        weight,
-        gradient.double(),
-        remembered(FIRST),
-        remembered(SECOND),
-        (float(age) if isinstance(age, int | float | Tensor) else 0.0) + 1,
-        _number(settings.get("lr"), math.nan),
-        (_number(betas[0], 0.9), _number(betas[1], 0.999)),
-        _number(settings.get("eps"), 1e-8),
-        _number(settings.get("weight_decay"), 0.0),
-    )
+def _unexplained(rule: Rule, known: Facts) -> float:
+    """What a rule leaves of one weight's move, with the numbers of that weight's own group."""
+    try:
+        here = distance(known.moved, rule.move(known))
+    except (KeyError, RuntimeError):
+        here = math.inf
+    if here <= EXPLAINED * norm([known.moved]):
+        return here
+    # Groups may have rates and decays of their own.
+    own = best_rule(known)
+    same = own is not None and own.name == rule.name
+    return min(here, distance(known.moved, own.move(known))) if same and own else here
 
 
-def _number(value: Any, otherwise: float) -> float:
-    return float(value) if isinstance(value, int | float) else otherwise
+def _facts_of(update: Update, settings: dict[str, Any], i: int, gradient: Tensor) -> Facts:
+    before, after = update.before[i].double(), update.after[i].double()
+    held = {k: v for k, v in settings.items() if k != "count"}
+    state_after = update.state_after[i] if update.state_after else {}
+    return Facts(before, gradient.double(), after - before, update.state[i], state_after, held)

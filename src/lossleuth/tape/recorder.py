@@ -124,13 +124,15 @@ class Recorder:
                 for g in optimizer.param_groups
             ]
             parameters = [p for g in optimizer.param_groups for p in g["params"]]
+            before = [p.detach().clone() for p in parameters]
+            self._keep_values(parameters, before)
             self.window.updates.append(
                 Update(
                     len(self.window.tape.operations),
                     optimizer,
                     groups,
                     parameters,
-                    before=[p.detach().clone() for p in parameters],
+                    before=before,
                     gradients=[
                         None if p.grad is None else p.grad.detach().clone() for p in parameters
                     ],
@@ -138,12 +140,25 @@ class Recorder:
                 )
             )
 
+    def _keep_values(self, parameters: list[Tensor], before: list[Tensor]) -> None:
+        """An update that torch does not see, by a compiled optimizer, leaves no trace but this."""
+        tape = self.window.tape
+        values = {id(p): value for p, value in zip(parameters, before, strict=True)}
+        for number, parameter in tape.parameters.items():
+            if id(parameter) in values and number not in tape.snapshots:
+                tape.snapshots[number] = values[id(parameter)]
+
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
         """It has made its update."""
         if self.window.updates and self.window.updates[-1].optimizer is optimizer:
             update = self.window.updates[-1]
             with dispatch._disable_current_modes(), torch.no_grad():
                 update.after = [p.detach().clone() for p in update.parameters]
+                # The rule of torch's own is known without.
+                if not type(optimizer).__module__.startswith("torch.optim"):
+                    update.state_after = [
+                        _copied(optimizer.state.get(p)) for p in update.parameters
+                    ]
             self.capture.resume()
 
 

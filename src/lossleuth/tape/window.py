@@ -55,6 +55,8 @@ class Update:
     gradients: list[Tensor | None]
     state: list[dict[str, Any]]
     after: list[Tensor] = field(default_factory=list)
+    # What the optimizer remembered afterwards.
+    state_after: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(eq=False)
