@@ -20,6 +20,8 @@ from torch import Tensor
 SAMPLE = 512
 # A share of a change that is left over by rounding in float32 at the most.
 SAME = 1e-3
+# Rules that leave so nearly the same share of a move do equally well.
+TIE = 1e-5
 # Where an optimizer does not hold it as a number of its own.
 USUAL_EPSILON = 1e-8
 
@@ -125,10 +127,11 @@ def best_rule(facts: Facts) -> Rule | None:
     """The rule that explains a weight's move best, tried on a few of its elements."""
     few = facts.some()
     best, least = None, math.inf
+    tie = TIE * float(few.moved.norm())
     for rule in _rules(few):
         left = float((few.moved - rule.move(few)).norm())
         # Of two that do equally well, the plainer one stands first.
-        if left < least * (1 - SAME):
+        if left < least - tie or best is None:
             best, least = rule, left
     return best
 
