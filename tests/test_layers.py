@@ -26,6 +26,7 @@ LAYERS = (
     {"catalogue"},
     {"examiner"},
     {"report"},
+    {"examining"},
     {"train"},
     {"distil", "cases", "lab"},
     {"doctor"},

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lossleuth.observe.background import Background, Finished, Plan
+from lossleuth.observe.background import Executor, Finished, Plan
 from lossleuth.record.read import Record
 from lossleuth.types import BadInput, Change, Effect
 
@@ -37,7 +37,7 @@ class Trials:
 
     def __init__(
         self,
-        background: Background,
+        executor: Executor,
         directory: Path,
         *,
         steps: int,
@@ -46,7 +46,7 @@ class Trials:
         until: float = math.inf,
         told: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._background = background
+        self._executor = executor
         self._directory = directory
         self.steps = steps
         self._seconds = seconds
@@ -90,7 +90,7 @@ class Trials:
             names = ", ".join(c.sentence for c in changes) or "unchanged"
             self._told(f"{names}, seed {seed + 1}: {_sentence(self._read(finished))}")
 
-        for finished in self._background.run(list(plans.values()), self._until, told):
+        for finished in self._executor.run(list(plans.values()), self._until, told):
             self._known[done[id(finished.plan)]] = self._read(finished)
 
     def _read(self, finished: Finished) -> Measured | str:

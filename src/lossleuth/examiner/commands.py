@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,9 +16,12 @@ from lossleuth.examiner.judging import judge_all
 from lossleuth.examiner.learning import learning
 from lossleuth.examiner.verdict import Verdict, ranked
 from lossleuth.files import make_directory
+from lossleuth.observe.background import Background
 from lossleuth.observe.program import Program
 from lossleuth.observe.watching import dated_directory
 from lossleuth.types import BadInput, Status
+
+MOST_JOBS = 4
 
 
 def examine_script(
@@ -42,8 +46,9 @@ def examine_script(
         if not quiet:
             print(f"  {sentence}", file=sys.stderr, flush=True)
 
-    request = Request(program, directory, steps, budget, seeds, trials, tuple(only))
-    verdict = Examination(request, told).run()
+    request = Request(script.name, directory, steps, budget, seeds, trials, tuple(only))
+    background = Background(program, max(1, min(MOST_JOBS, os.cpu_count() or 1)))
+    verdict = Examination(background, request, told).run()
     verdict.write(directory)
     return verdict, directory
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -13,17 +12,16 @@ from typing import Any
 
 from lossleuth.catalogue import causes as all_causes
 from lossleuth.examiner.evidence import evidence_of
-from lossleuth.examiner.judging import judge_all, wanted
+from lossleuth.examiner.judging import judge_all, stood_down, wanted
 from lossleuth.examiner.learning import OVERFIT, Learning, learning
 from lossleuth.examiner.verdict import Verdict, ranked
-from lossleuth.observe.background import Background, Finished, Plan, last_words
-from lossleuth.observe.program import Program
-from lossleuth.record.read import Record
+from lossleuth.observe.background import Executor, Finished, Plan, last_words
 from lossleuth.trial import Trials
 from lossleuth.types import BadInput, Cause, Change, Effect, Evidence, Judgement, Status
 
 # Steps that are recorded and replayed, as far as the run gets.
 WINDOWS = (0, 1, 4, 16, 60, 150)
+CURED_WINDOWS = (1, 16, 60)
 # A trial has so many steps, within what it may take.
 FEWEST_STEPS, MOST_STEPS = 24, 100
 TRIAL_SECONDS = 6.0
@@ -38,7 +36,8 @@ Told = Callable[[str], None]
 class Request:
     """What the user asks for."""
 
-    program: Program
+    # What is examined, as it is told.
+    name: str
     out: Path
     steps: int = 200
     budget: float = 120.0
@@ -50,14 +49,13 @@ class Request:
 class Examination:
     """One examination of one program."""
 
-    def __init__(self, request: Request, told: Told = lambda _: None) -> None:
+    def __init__(self, executor: Executor, request: Request, told: Told = lambda _: None) -> None:
+        self._executor = executor
         self._request = request
         self._told = told
         self._began = time.monotonic()
         self._until = self._began + request.budget
         self._causes = [c for c in all_causes() if not request.only or c.id in request.only]
-        cores = os.cpu_count() or 1
-        self._background = Background(request.program, max(1, min(4, cores)))
         self.interrupted = False
 
     def run(self) -> Verdict:
@@ -69,11 +67,11 @@ class Examination:
         cures: tuple[Change, ...] = ()
         try:
             evidence = self._observe(directory, cures)
-            judgements = judge_all(self._causes, evidence)
+            judgements = self._judge(evidence, cured=False)
             self._tell_ruled_out(judgements)
             for round_number in range(MOST_ROUNDS):
                 trials = self._trials(evidence, cures, round_number)
-                evidence, judgements = self._try(trials, evidence, judgements)
+                evidence, judgements = self._try(trials, evidence, judgements, cured=bool(cures))
                 cure = self._new_cure(judgements, cures)
                 if round_number == 0:
                     first, known = evidence, dict(judgements)
@@ -84,7 +82,7 @@ class Examination:
                 cures = (*cures, cure)
                 self._told(f"looking again with {cure.sentence} in, for a second fault")
                 evidence = self._observe(self._request.out / f"cured{round_number + 1}", cures)
-                judgements = judge_all(self._causes, evidence)
+                judgements = self._judge(evidence, cured=True)
             evidence, judgements = first, known
             evidence, state = self._learns(evidence, judgements)
         except KeyboardInterrupt:
@@ -98,10 +96,12 @@ class Examination:
         request = self._request
         left = self._until - time.monotonic()
         seconds = max(5.0, min(OBSERVING * request.budget, left / 2))
-        windows = tuple(w for w in WINDOWS if w < request.steps)
-        self._told(f"running {request.program.script.name} for up to {request.steps} steps")
-        plan = Plan(directory, request.steps, seconds, tape=windows, changes=changes)
-        (finished,) = self._background.run([plan])
+        # With a cure in, the second look is a short one.
+        steps = min(request.steps, MOST_STEPS) if changes else request.steps
+        windows = tuple(w for w in (CURED_WINDOWS if changes else WINDOWS) if w < steps)
+        self._told(f"running {request.name} for up to {steps} steps")
+        plan = Plan(directory, steps, seconds, tape=windows, changes=changes)
+        (finished,) = self._executor.run([plan])
         evidence = self._read(finished)
         bad = _first_bad(evidence)
         if bad is not None and bad not in windows:
@@ -113,7 +113,7 @@ class Examination:
                 tape=(bad,),
                 steps=bad + 1,
             )
-            (finished,) = self._background.run([again], self._until)
+            (finished,) = self._executor.run([again], self._until)
             found = self._read(finished)
             windows_found = [*evidence.windows, *found.windows]
             evidence = replace(evidence, windows=windows_found)
@@ -127,12 +127,12 @@ class Examination:
         except BadInput:
             words = last_words(directory, 600).splitlines()
             tail = f"; it ended with: {words[-1]}" if words else ""
-            found = f"{self._request.program.script}, which did not come to import torch{tail}"
+            found = f"{self._request.name}, which did not come to import torch{tail}"
             raise BadInput(expected, found, "run it by itself first") from None
         if not evidence.steps and not evidence.ending.get("unfinished"):
             words = last_words(directory, 600).splitlines()
             reason = finished.problem or (f"it ended with: {words[-1]}" if words else "it ended")
-            found = f"no training step in {self._request.program.script} ({reason})"
+            found = f"no training step in {self._request.name} ({reason})"
             raise BadInput(expected, found, "give the script that trains, with its arguments")
         return evidence
 
@@ -141,7 +141,7 @@ class Examination:
     def _trials(self, evidence: Evidence, base: tuple[Change, ...], number: int) -> Trials:
         steps = _trial_steps(evidence)
         return Trials(
-            self._background,
+            self._executor,
             self._request.out / "trials" / str(number),
             steps=steps,
             seconds=4 * TRIAL_SECONDS,
@@ -151,7 +151,12 @@ class Examination:
         )
 
     def _try(
-        self, trials: Trials, evidence: Evidence, judgements: dict[str, Judgement]
+        self,
+        trials: Trials,
+        evidence: Evidence,
+        judgements: dict[str, Judgement],
+        *,
+        cured: bool,
     ) -> tuple[Evidence, dict[str, Judgement]]:
         """Run what suspected causes ask for: one seed to choose, all seeds to prove."""
         effects: dict[Change, Effect] = {}
@@ -170,8 +175,13 @@ class Examination:
                 else:
                     failed[change] = found
             evidence = replace(evidence, effects=effects, failed=failed)
-            judgements = judge_all(self._causes, evidence)
+            judgements = self._judge(evidence, cured=cured)
         return evidence, judgements
+
+    def _judge(self, evidence: Evidence, *, cured: bool) -> dict[str, Judgement]:
+        """Ask all judges; what a cure makes harmless does not stand in the way of trials."""
+        judgements = judge_all(self._causes, evidence)
+        return judgements if cured else stood_down(self._causes, judgements)
 
     def _new_cure(
         self, judgements: dict[str, Judgement], cures: tuple[Change, ...]
@@ -249,7 +259,7 @@ def _merged(known: dict[str, Judgement], again: dict[str, Judgement]) -> dict[st
         before = known[identifier].status
         more = judgement.status is Status.PROVEN and before is not Status.PROVEN
         settled = judgement.status in (Status.REFUTED, Status.BENIGN)
-        if more or (before is Status.SUSPECTED and settled):
+        if more or (before in (Status.SUSPECTED, Status.UNTESTED) and settled):
             found[identifier] = judgement
     return found
 
@@ -281,8 +291,3 @@ def known_causes(only: Sequence[str]) -> list[Cause]:
                 "ids of causes", repr(identifier), "see `lossleuth causes` for all of them"
             )
     return [c for c in all_causes() if not only or c.id in only]
-
-
-def record_of(directory: Path) -> Record:
-    """The record of the observed run."""
-    return Record.open(directory / "observed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lossleuth.types import Cause, Change, Evidence, Judgement, Status
 
@@ -10,6 +11,24 @@ from lossleuth.types import Cause, Change, Evidence, Judgement, Status
 def judge_all(causes: Sequence[Cause], evidence: Evidence) -> dict[str, Judgement]:
     """The judgement of each cause by its id."""
     return {cause.id: _judged(cause, evidence) for cause in causes}
+
+
+def stood_down(causes: Sequence[Cause], judgements: dict[str, Judgement]) -> dict[str, Judgement]:
+    """What needs trials is not tried while a proven fault makes their losses meaningless.
+
+    A fault that is plainly there stays suspected; one that only a trial could show is untested.
+    """
+    void = [c.id for c in causes if c.voids_trials and judgements[c.id].status is Status.PROVEN]
+    if not void:
+        return judgements
+    found = dict(judgements)
+    for identifier, judgement in judgements.items():
+        if judgement.status is Status.SUSPECTED and judgement.wants:
+            reason = f"{judgement.because} Trials mean nothing while {void[0]} is there."
+            there = judgement.wrongness is not None
+            status = Status.SUSPECTED if there else Status.UNTESTED
+            found[identifier] = replace(judgement, status=status, because=reason, wants=())
+    return found
 
 
 def _judged(cause: Cause, evidence: Evidence) -> Judgement:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from lossleuth.files import make_directory
 from lossleuth.observe.program import Program
@@ -36,12 +36,12 @@ class Plan:
     seed_shift: int = 0
     changes: tuple[Change, ...] = ()
 
-    def order(self, program: Program) -> Order:
+    def order_for(self, header: dict[str, Any], process: int = 0) -> Order:
         """What the process is told."""
         return Order(
             str(self.directory.resolve()),
-            program.header(),
-            process=0,
+            header,
+            process=process,
             tape=self.tape,
             loss_steps=self.loss_steps,
             stop_steps=self.steps,
@@ -70,6 +70,18 @@ class _Process:
     @property
     def output(self) -> Path:
         return self.plan.directory / OUTPUT
+
+
+class Executor(Protocol):
+    """Whoever carries out plans: processes of this machine now, others later."""
+
+    def run(
+        self,
+        plans: Sequence[Plan],
+        until: float = float("inf"),
+        told: Callable[[Finished], None] = lambda _: None,
+    ) -> list[Finished]:
+        """Carry out all plans and say how each ended, in their order."""
 
 
 class Background:
@@ -109,7 +121,7 @@ class Background:
 
     def _start(self, plan: Plan) -> _Process:
         make_directory(plan.directory)
-        order = plan.order(self._program)
+        order = plan.order_for(self._program.header())
         # The same for all: what is observed must be what is tried.
         threads = max(1, (os.cpu_count() or 1) // self._jobs)
         settings = {

@@ -35,6 +35,8 @@ class Batches:
         self._counts = TargetCounts()
         self.runs: list[NDArray[np.int64]] = []
         self.target_runs: list[NDArray[np.int64]] = []
+        # Length of a row of tokens.
+        self.row: int | None = None
         self._sees_lookups = False
 
     def loaded(self, batch: Any) -> None:
@@ -80,6 +82,7 @@ class Batches:
                     window.lookups.append(seen)
                     if len(self.runs) < MOST_RUNS:
                         _keep_run(self.runs, tensor)
+                        self.row = int(tensor.shape[-1])
         for tensor, version, ignored, classes in targets:
             window.classes = classes
             if tensor._version == version:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import types
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +22,7 @@ from lossleuth.observe.intervening import Intervening
 from lossleuth.observe.limit import Limit, StopRun
 from lossleuth.observe.observer import Observer
 from lossleuth.observe.seeds import shift_seeds
+from lossleuth.observe.seeing import is_traced, seeing
 from lossleuth.places import reads_for_the_user, user_place
 
 # A script that catches everything is told so often to stop.
@@ -74,6 +74,12 @@ class Hooks:
             except Exception as error:
                 self._failures.note(patch.__name__, error)
 
+    def adopt(self, optimizer: Any) -> None:
+        """An optimizer that was made before."""
+        self._observer.made_optimizers.add(optimizer)
+        self._changes.optimizer_made(optimizer)
+        self._observer.taping.begin(0)
+
     def remove(self) -> None:
         """Leave torch as it was."""
         while self._undo:
@@ -101,7 +107,7 @@ class Hooks:
 
         def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
             # Checkpointing runs the engine inside the engine; that is part of one backward.
-            if self._depth or observer.taping.looking or any(map(_is_traced, t_outputs)):
+            if self._depth or observer.taping.looking or any(map(is_traced, t_outputs)):
                 return original(t_outputs, *args, **kwargs)
             observer.backward_begins(t_outputs)
             self._stop_in_time()
@@ -257,10 +263,10 @@ class Hooks:
             if torch.is_grad_enabled() and input.requires_grad:
                 observer.targets_used(input, target, ignore_index)
 
-        self._replace(F, "embedding", _seeing(F.embedding, saw_embedding))
+        self._replace(F, "embedding", seeing(F.embedding, saw_embedding))
         # cross_entropy does not go through nll_loss, so a target is never seen twice.
-        self._replace(F, "cross_entropy", _seeing(F.cross_entropy, saw_targets))
-        self._replace(F, "nll_loss", _seeing(F.nll_loss, saw_targets))
+        self._replace(F, "cross_entropy", seeing(F.cross_entropy, saw_targets))
+        self._replace(F, "nll_loss", seeing(F.nll_loss, saw_targets))
 
     # numbers that the user's code reads
 
@@ -329,28 +335,3 @@ class Hooks:
                 self._observer.module_returned(module, output)
 
         self._undo.append(register_module_forward_hook(after).remove)
-
-
-def _is_traced(tensor: Any) -> bool:
-    """Whether a compiler is looking at the program with tensors that hold no values."""
-    return type(tensor).__module__.startswith("torch._subclasses")
-
-
-def _seeing(original: Any, see: Callable[..., None]) -> Any:
-    """`original`, with a look at its arguments first.
-
-    The result has the original's globals and source, so that TorchScript, which compiles a
-    function from its source and looks names up in its globals, finds what it would find without
-    us; Dynamo traces past the look.
-    """
-    compiling = torch.compiler.is_compiling
-
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if not compiling():
-            see(*args, **kwargs)
-        return original(*args, **kwargs)
-
-    seeing = types.FunctionType(
-        wrapper.__code__, original.__globals__, original.__name__, None, wrapper.__closure__
-    )
-    return functools.update_wrapper(seeing, original)

@@ -22,7 +22,7 @@ class Limit:
     """
 
     # Backward passes in vain, for each step that was wanted.
-    PATIENCE = 4
+    PATIENCE = 1
     FEWEST = 128
 
     def __init__(self, steps: int | None = None, seconds: float | None = None) -> None:

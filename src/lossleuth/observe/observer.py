@@ -16,11 +16,11 @@ from lossleuth.observe.batches import Batches
 from lossleuth.observe.clipping import Clip, kept, plain_number, value_clip_effect
 from lossleuth.observe.closed import ClosedStep, ClosedSteps
 from lossleuth.observe.failures import Failures, guarded
-from lossleuth.observe.origins import token_origin, weight_origins
 from lossleuth.observe.parameters import ParameterTable
 from lossleuth.observe.resolved import resolved_settings, settings_signature
 from lossleuth.observe.statistics import READINGS
 from lossleuth.observe.taping import Taping
+from lossleuth.observe.tracing import Known, origins
 from lossleuth.observe.window import StepWindow
 from lossleuth.places import reading_place, user_place
 from lossleuth.probes.look import look_at, look_at_loss
@@ -30,6 +30,8 @@ from lossleuth.tape.window import Window
 Clock = Callable[[], float]
 # Backward passes without an optimizer's step after which updates by hand are looked for.
 PATIENCE = 64
+# Rates that are remembered, to look for in files at the end.
+MOST_RATES = 512
 
 
 class Observer:
@@ -64,6 +66,8 @@ class Observer:
         self._updating = 0
         self._within_update = False
         self._batches = Batches()
+        self._rates_seen: set[float] = set()
+        self._limits_seen: set[float] = set()
         self._unscaled: tuple[Callable[[], Any], Any] = (lambda: None, None)
         self._activations = Activations()
         self._own_before = 0.0
@@ -157,6 +161,7 @@ class Observer:
     def clipped(self, norm: Any, limit: float) -> None:
         """Gradients were clipped by norm; `norm` is what it was."""
         self._window.clips.append(Clip(kept(norm), float(limit)))
+        self._limits_seen.add(float(limit))
         self._mark("clip")
 
     @guarded
@@ -195,6 +200,8 @@ class Observer:
         window.places.setdefault("update", user_place(3) or "")
         window.updated_by.append(type(optimizer).__name__)
         window.rates.extend(float(group.get("lr", math.nan)) for group in optimizer.param_groups)
+        if len(self._rates_seen) < MOST_RATES:
+            self._rates_seen.update(window.rates)
         betas = optimizer.param_groups[0].get("betas")
         window.betas = (float(betas[0]), float(betas[1])) if betas else None
         self._table.after_update(optimizer)
@@ -312,10 +319,10 @@ class Observer:
     @guarded
     def trace_origins(self, files: Sequence[str]) -> None:
         """Say which of these files the first weights and tokens stand in."""
-        weights = weight_origins(self._table.samples, files)
-        tokens = token_origin(self._batches.runs, files)
-        targets = token_origin(self._batches.target_runs, files)
-        self._event("origins", {"weights": weights, "tokens": tokens, "targets": targets})
+        rates, limits = sorted(self._rates_seen), sorted(self._limits_seen)
+        schedulers = list(self.made_schedulers)
+        known = Known(self._table.samples, self._batches, rates, limits, schedulers)
+        self._event("origins", origins(known, files))
 
     @guarded
     def finish(self, reason: dict[str, Any]) -> None:

@@ -121,10 +121,18 @@ def token_run(tokens: Tensor) -> NDArray[np.int64] | None:
 
 
 def token_origin(
-    runs: Sequence[NDArray[np.int64]], paths: Iterable[str], seconds: float = SECONDS
+    runs: Sequence[NDArray[np.int64]],
+    paths: Iterable[str],
+    seconds: float = SECONDS,
+    row: int | None = None,
 ) -> dict[str, Any] | None:
-    """The file that holds most of these runs, with the type and place they have there."""
+    """The file that holds most of these runs, with the type and place they have there.
+
+    Of several, one in which they begin rows of that length: the same text may stand in another at
+    any place.
+    """
     best: dict[str, Any] | None = None
+    best_rank = (0, False)
     until = time.monotonic() + seconds
     for path in paths:
         for kind in TOKEN_TYPES:
@@ -132,11 +140,22 @@ def token_origin(
             patterns = [run.astype(kind).tobytes() for run in runs if run.max() <= limit]
             places = [_find(path, pattern, until) for pattern in patterns]
             hits = [place for place in places if place is not None]
-            if hits and (best is None or len(hits) > best["runs_found"]):
+            rank = (len(hits), row is not None and _begin_rows(path, hits, row * int(kind[-1])))
+            if hits and rank > best_rank:
+                best_rank = rank
                 best = {"file": path, "dtype": np.dtype(kind).name, "offset": hits[0]}
                 best |= {"big_endian": kind.startswith(">")}
                 best |= {"runs_found": len(hits), "runs_looked_for": len(runs)}
     return best
+
+
+def _begin_rows(path: str, offsets: Sequence[int], size: int) -> bool:
+    """Whether rows of so many bytes, at the end of a file after some header, begin there."""
+    try:
+        whole = Path(path).stat().st_size
+    except OSError:
+        return False
+    return all((whole - offset) % size == 0 for offset in offsets)
 
 
 def _find(path: str, pattern: bytes, until: float) -> int | None:

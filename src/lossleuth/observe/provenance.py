@@ -51,7 +51,8 @@ class Provenance:
         if not isinstance(path, str | bytes | os.PathLike):
             return
         name = _absolute(os.fsdecode(path))
-        if name.endswith(UNINTERESTING) or is_library(name) or name.startswith(SYSTEM_FOLDERS):
+        hidden = (*SYSTEM_FOLDERS, sys.base_prefix + os.sep)
+        if name.endswith(UNINTERESTING) or is_library(name) or name.startswith(hidden):
             return
         writes = isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
         if isinstance(mode, str):
@@ -67,7 +68,7 @@ class Provenance:
             "files_read": [*self.read],
             "files_written": [*self.written],
             "files_mapped": [name for name in mapped if not name.endswith(UNINTERESTING)],
-            "libraries": sorted({*self.libraries, *(n for n in mapped if _is_foreign(n))}),
+            "libraries": sorted(n for n in {*self.libraries, *mapped} if _is_foreign(n)),
             "packages": imported_packages(),
         }
 
@@ -99,7 +100,8 @@ def imported_packages() -> dict[str, str]:
 
 def _is_foreign(name: str) -> bool:
     """A shared library that did not come with an installed package."""
-    return ".so" in Path(name).name and not is_library(name)
+    own = (sys.prefix, sys.base_prefix)
+    return ".so" in Path(name).name and not is_library(name) and not name.startswith(own)
 
 
 def _absolute(name: str) -> str:

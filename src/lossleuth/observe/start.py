@@ -107,6 +107,11 @@ class Watch:
         for sentence in filter(None, [*self._warnings, self.failures.sentence()]):
             print(f"lossleuth: {sentence}", file=sys.stderr)
 
+    def adopt(self, optimizer: Any) -> None:
+        """Know an optimizer that was made before the watch began."""
+        if self._hooks is not None:
+            self._hooks.adopt(optimizer)
+
     def leave(self) -> NoReturn:
         """End the record and this process, whatever the script still wants to do."""
         self.finish({"how": "stopped"})

@@ -6,8 +6,15 @@ from dataclasses import dataclass
 
 from lossleuth.places import is_library
 from lossleuth.tape.roles import Roles
-from lossleuth.tape.tape import Operation
+from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Window
+
+_CHOICES = frozenset(
+    (
+        *("slice", "narrow", "select", "index", "index_select", "gather", "roll", "cat", "stack"),
+        *("constant_pad_nd", "slice_scatter", "copy_", "unfold", "split", "unbind", "flip"),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -15,8 +22,11 @@ class TargetPlaces:
     """Places as file:line, the last first; `loss` is where targets are compared with logits."""
 
     loss: str | None
+    # Lines that chose which elements are targets, and which logits they are compared with.
     targets: tuple[str, ...]
     logits: tuple[str, ...]
+    # Lines that only passed the targets on.
+    passed: tuple[str, ...] = ()
 
 
 def target_places(window: Window, roles: Roles | None) -> TargetPlaces | None:
@@ -32,7 +42,20 @@ def target_places(window: Window, roles: Roles | None) -> TargetPlaces | None:
         since = 0 if maker is None else maker.number + 1
     assert roles.scores is not None
     cut = tape.needed_for([roles.scores], roles.scores_at, since)
-    return TargetPlaces(loss, _places(made), _places(cut))
+    passed = _places(made)
+    return TargetPlaces(loss, _choosing(tape, made), _choosing(tape, cut), passed)
+
+
+def _choosing(tape: Tape, operations: list[Operation]) -> tuple[str, ...]:
+    """The lines of operations that take some elements and leave others, or move them along."""
+    return _places([op for op in operations if op.name in _CHOICES and not _takes_all(tape, op)])
+
+
+def _takes_all(tape: Tape, operation: Operation) -> bool:
+    made = operation.outputs[0] if operation.outputs else None
+    if operation.name not in ("slice", "narrow") or made is None:
+        return False
+    return tape.layouts[operation.inputs[0]].shape == tape.layouts[made].shape
 
 
 def _places(operations: list[Operation]) -> tuple[str, ...]:

@@ -61,7 +61,11 @@ def judge(evidence: Evidence) -> Judgement:
     targets = evidence.origins.get("targets")
     where = Where(targets["file"]) if targets else None
     if where is None:
-        places = [p for t in evidence.probed("target_places") for p in (*t["targets"], t["loss"])]
+        places = [
+            p
+            for t in evidence.probed("target_places")
+            for p in (*t["targets"], *t["passed"], t["loss"])
+        ]
         where = first_place(places)
     because = (
         f"No offset from -2 to 3 explains more than {max(best):.0%} of the targets (the next token "
@@ -84,4 +88,5 @@ CAUSE = Cause(
     judge,
     ("alignment",),
     overlaps=("label_offset",),
+    voids_trials=True,
 )

@@ -27,6 +27,7 @@ from __future__ import annotations
 from lossleuth.causes.reasoning import first_place
 from lossleuth.types import (
     Cause,
+    Change,
     Evidence,
     Judgement,
     Stage,
@@ -52,9 +53,10 @@ def judge(evidence: Evidence) -> Judgement:
     for found in known:
         shares = {int(k): float(v) for k, v in found["shares"].items()}
         offset = found.get("offset")
-        if offset is not None and offset != 1 and shares.get(offset, 0.0) >= EXPLAINED:
-            if shares.get(1, 0.0) < COINCIDENCE:
-                wrong.append((offset, shares[offset], found["supervised"], shares.get(1, 0.0)))
+        right = shares.get(1, 0.0)
+        wrong_offset = offset is not None and offset != 1 and shares[offset] >= EXPLAINED
+        if wrong_offset and right < COINCIDENCE:
+            wrong.append((offset, shares[offset], found["supervised"], right))
     offsets = {w[0] for w in wrong}
     if len(wrong) == len(known) and len(offsets) == 1:
         offset, explained, count, right = wrong[-1]
@@ -69,6 +71,7 @@ def judge(evidence: Evidence) -> Judgement:
             because,
             _where(evidence),
             Wrongness("offset of the targets", float(offset), 1.0, 0.0),
+            cure=Change.of("follow_cross_entropy"),
             remedy="Compare the logits of a position with the token that follows it, shifted once.",
         )
     best = known[-1]
@@ -89,7 +92,9 @@ def _where(evidence: Evidence) -> Where | None:
     if targets and (not tokens or targets["file"] != tokens["file"]):
         return Where(targets["file"])
     for places in evidence.probed("target_places"):
-        found = first_place([*places["targets"], *places["logits"], places["loss"]])
+        found = first_place(
+            [*places["targets"], *places["logits"], *places["passed"], places["loss"]]
+        )
         if found:
             return found
     return None
@@ -102,4 +107,5 @@ CAUSE = Cause(
     judge,
     needs=("alignment",),
     overlaps=("label_noise",),
+    voids_trials=True,
 )

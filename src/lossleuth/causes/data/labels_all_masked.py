@@ -76,5 +76,10 @@ def judge(evidence: Evidence) -> Judgement:
 
 
 CAUSE = Cause(
-    "labels_all_masked", Stage.DATA, "a loss is taken over no target at all", judge, ("targets",)
+    "labels_all_masked",
+    Stage.DATA,
+    "a loss is taken over no target at all",
+    judge,
+    ("targets",),
+    voids_trials=True,
 )

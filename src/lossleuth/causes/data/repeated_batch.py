@@ -66,7 +66,9 @@ def judge(evidence: Evidence) -> Judgement:
         f"holds {held}."
     )
     place = first_place(
-        p for t in evidence.probed("target_places") for p in (*t["targets"], t["loss"])
+        p
+        for t in evidence.probed("target_places")
+        for p in (*t["targets"][::-1], *t["passed"], t["loss"])
     )
     return Judgement(
         Status.PROVEN,

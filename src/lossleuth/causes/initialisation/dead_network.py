@@ -91,4 +91,5 @@ CAUSE = Cause(
     judge,
     ("true_loss", "gradient_truth"),
     overlaps=("input_ignored", "loss_disconnected", "lr_too_low"),
+    voids_trials=True,
 )

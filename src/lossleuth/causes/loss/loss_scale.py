@@ -49,7 +49,7 @@ def judge(evidence: Evidence) -> Judgement:
     for window in evidence.windows:
         runs = [g for g in window.get("logit_gradients") or () if g.get("scale") is not None]
         scaler = [s.get("loss_scale") for s in evidence.steps if s["step"] == window["step"]]
-        if runs and all(g["cosine"] > SAME_DIRECTION for g in runs):
+        if window.get("updates") and runs and all(g["cosine"] > SAME_DIRECTION for g in runs):
             factors.append(sum(g["scale"] for g in runs) / ((scaler and scaler[0]) or 1.0))
     if not factors:
         return untested("what is differentiated does not point where cross-entropy does")

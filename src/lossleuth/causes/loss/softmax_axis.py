@@ -86,4 +86,5 @@ CAUSE = Cause(
     judge,
     ("softmaxes",),
     overlaps=("future_leak", "batch_leak"),
+    voids_trials=True,
 )

@@ -64,4 +64,5 @@ CAUSE = Cause(
     judge,
     ("leaks",),
     overlaps=("softmax_axis", "future_leak"),
+    voids_trials=True,
 )

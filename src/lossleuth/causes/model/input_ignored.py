@@ -73,4 +73,5 @@ CAUSE = Cause(
     judge,
     ("leaks",),
     overlaps=("dead_network",),
+    voids_trials=True,
 )

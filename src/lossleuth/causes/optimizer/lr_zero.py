@@ -65,4 +65,5 @@ CAUSE = Cause(
     judge,
     ("rates",),
     overlaps=("schedule_too_fast", "lr_too_low"),
+    voids_trials=True,
 )

@@ -66,4 +66,5 @@ CAUSE = Cause(
     judge,
     ("updates",),
     overlaps=("gradient_wiped", "lr_zero"),
+    voids_trials=True,
 )

@@ -1,0 +1,41 @@
+"""Where weights, tokens, targets and settings of a run came from, as far as files tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lossleuth.observe.batches import Batches
+from lossleuth.observe.origins import WeightSample, token_origin, weight_origins
+from lossleuth.observe.resolved import resolved_settings
+from lossleuth.observe.setting_origins import setting_origins
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was kept of a run to be looked for."""
+
+    weights: dict[str, WeightSample]
+    batches: Batches
+    rates: Sequence[float]
+    limits: Sequence[float]
+    schedulers: Sequence[Any]
+
+
+def origins(known: Known, files: Sequence[str]) -> dict[str, Any]:
+    """The files that hold the first weights, the first tokens and targets, and settings."""
+    row = known.batches.row
+    schedules = resolved_settings([], known.schedulers)["schedulers"]
+    numbers = [v for s in schedules for v in s["settings"].values()]
+    settings = {
+        "lr": list(known.rates),
+        "clip": list(known.limits),
+        "schedule": [float(v) for v in numbers if isinstance(v, int) and v > 1],
+    }
+    return {
+        "weights": weight_origins(known.weights, files),
+        "tokens": token_origin(known.batches.runs, files, row=row),
+        "targets": token_origin(known.batches.target_runs, files, row=row),
+        "settings": setting_origins(settings, files),
+    }
