@@ -10,8 +10,8 @@ Why training fails
 
 How it is judged
     On recorded steps, each supervised target is compared with the input tokens around the position
-    whose logits it is compared with. An offset other than 1 explains nearly all of them, and 1
-    does not. Proven by that alone: the loss does not measure a language model.
+    whose logits it is compared with. An offset other than 1 explains nearly all of them, and 1 does
+    not. Proven by that alone: the loss does not measure a language model.
 
 How to fix
     Shift once: `logits[:, :-1]` against `tokens[:, 1:]`, or give the labels unshifted to a model

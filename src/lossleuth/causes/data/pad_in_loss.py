@@ -51,8 +51,8 @@ def judge(evidence: Evidence) -> Judgement:
     if part < LEAST or any(not p["supervised_pads"] for p in padded):
         return refuted(f"{part:.1%} of the supervised targets are padding")
     because = (
-        f"{part:.0%} of the supervised targets are the padding token {padded[-1]['token']} past the "
-        "end of a row; it should be 0 %."
+        f"{part:.0%} of the supervised targets are the padding token {padded[-1]['token']} past "
+        "the end of a row; it should be 0 %."
     )
     return Judgement(
         Status.PROVEN,

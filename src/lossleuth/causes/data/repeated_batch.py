@@ -1,9 +1,9 @@
 """The same few batches again and again, where the data holds more.
 
 What it means
-    Batches repeat within a few steps although the data that they are taken from is far larger:
-    a loader that is started anew each step, a seed that is set inside the loop, an index that is
-    not moved on.
+    Batches repeat within a few steps although the data that they are taken from is far larger: a
+    loader that is started anew each step, a seed that is set inside the loop, an index that is not
+    moved on.
 
 Why training fails
     The loss of these batches falls to nothing; all other text is never seen.

@@ -1,8 +1,8 @@
 """Gradients are zeroed between the backward pass and the update.
 
 What it means
-    `zero_grad` stands between `backward` and `step`, or something else sets gradients to zero
-    or to nothing before they are used.
+    `zero_grad` stands between `backward` and `step`, or something else sets gradients to zero or to
+    nothing before they are used.
 
 Why training fails
     The update has nothing to follow: weights stay, or only decay.

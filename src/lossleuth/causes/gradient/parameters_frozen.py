@@ -7,9 +7,9 @@ Why training fails
     They stay as they were made; everything else has to work around them.
 
 How it is judged
-    Parameters in an optimizer, used in a recorded step, that ask for no gradient. Whether it matters
-    is tried: the same run with gradients asked for. What is frozen and in no optimizer, as with
-    adapters and probes, is meant so.
+    Parameters in an optimizer, used in a recorded step, that ask for no gradient. Whether it
+    matters is tried: the same run with gradients asked for. What is frozen and in no optimizer, as
+    with adapters and probes, is meant so.
 
 How to fix
     Switch `requires_grad` on for what is to be trained, after whatever switched it off.
@@ -50,8 +50,8 @@ def judge(evidence: Evidence) -> Judgement:
         return refuted(f"all {known[-1]['held']} tensors in optimizers ask for gradients")
     part = share(count, count + sum(evidence.sizes))
     because = (
-        f"{len(frozen)} tensors with {count} elements are in an optimizer, are used by the model and "
-        f"ask for no gradient (such as {frozen[0]['name']}); expected 0."
+        f"{len(frozen)} tensors with {count} elements are in an optimizer, are used by the model "
+        f"and ask for no gradient (such as {frozen[0]['name']}); expected 0."
     )
     where = Where(frozen[0]["file"], frozen[0]["line"], frozen[0]["module"])
     fault = Judgement(

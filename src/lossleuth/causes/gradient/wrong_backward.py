@@ -72,8 +72,8 @@ def judge(evidence: Evidence) -> Judgement:
     if tested:
         worst = max(tested, key=lambda t: t["error"])
         return refuted(
-            f"the gradient used is the true one: it differs by {worst['error']:.1e}, rounding alone "
-            f"makes {worst['floor']:.1e}"
+            f"the gradient used is the true one: it differs by {worst['error']:.1e}, rounding "
+            f"alone makes {worst['floor']:.1e}"
         )
     if by_hand:
         best = min(h["error"] for h in by_hand)

@@ -8,10 +8,10 @@ Why training fails
     There is nothing to follow. No rate, no loss and no optimizer helps.
 
 How it is judged
-    On recorded steps all logits are equal to the last digit, the loss is ln V, and the true gradient
-    of the loss with every cut opened is 0 for all parameters, or for all but those of the output.
-    Proven by that alone if it is still so at the end of the run. A zero output layer alone is no
-    fault: it gets a gradient, and the rest follows.
+    On recorded steps all logits are equal to the last digit, the loss is ln V, and the true
+    gradient of the loss with every cut opened is 0 for all parameters, or for all but those of the
+    output. Proven by that alone if it is still so at the end of the run. A zero output layer alone
+    is no fault: it gets a gradient, and the rest follows.
 
 How to fix
     See that the initialisation runs, and what a loaded checkpoint holds; gains start at 1.
@@ -57,8 +57,8 @@ def judge(evidence: Evidence) -> Judgement:
     classes, losses = vocabulary(evidence) or 0, true_losses(evidence)
     loss, floor = losses[-1][1], math.log(classes) if classes else math.nan
     because = (
-        f"All logits are equal (standard deviation {spread:.1e}) on {len(known)} recorded steps, the "
-        f"loss is {loss:.4f} = ln {classes} = {floor:.4f}, and no gradient gets through."
+        f"All logits are equal (standard deviation {spread:.1e}) on {len(known)} recorded steps, "
+        f"the loss is {loss:.4f} = ln {classes} = {floor:.4f}, and no gradient gets through."
     )
     return Judgement(
         Status.PROVEN,

@@ -9,8 +9,8 @@ Why training fails
     batch. How much that matters depends on how unequal they are.
 
 How it is judged
-    The weight of each micro-batch in the gradient is compared with its share of the targets. Whether
-    it matters is tried: the same run with micro-batches weighed by their targets.
+    The weight of each micro-batch in the gradient is compared with its share of the targets.
+    Whether it matters is tried: the same run with micro-batches weighed by their targets.
 
 How to fix
     Sum the losses of all micro-batches and divide by the number of their targets.

@@ -1,8 +1,8 @@
 """A softmax is taken over the wrong axis.
 
 What it means
-    The loss's softmax runs over positions or rows in place of classes, classes were torn apart by
-    a reshape where a transpose was meant, or attention weights sum to 1 over the queries.
+    The loss's softmax runs over positions or rows in place of classes, classes were torn apart by a
+    reshape where a transpose was meant, or attention weights sum to 1 over the queries.
 
 Why training fails
     Probabilities that are no probabilities: the loss compares positions with each other, or
@@ -49,8 +49,8 @@ def judge(evidence: Evidence) -> Judgement:
     found = [w for w in wrong if w is not None]
     if len(found) < len(known):
         return refuted(
-            f"every softmax of {len(known) - len(found)} recorded steps is taken over the axis that "
-            "it is used along"
+            f"every softmax of {len(known) - len(found)} recorded steps is taken over the axis "
+            "that it is used along"
         )
     what, value, where = found[-1]
     return Judgement(

@@ -45,8 +45,8 @@ def judge(evidence: Evidence) -> Judgement:
         return refuted(f"changing a row moves the logits of others by {most:.1e}, expected 0")
     move = min(x["batch"] for x in leaking)
     because = (
-        f"Changing one row moves the logits of other rows by {move:.2g} of their standard deviation "
-        f"on all of {len(known)} recorded steps; it should be exactly 0."
+        f"Changing one row moves the logits of other rows by {move:.2g} of their standard "
+        f"deviation on all of {len(known)} recorded steps; it should be exactly 0."
     )
     return Judgement(
         Status.PROVEN,

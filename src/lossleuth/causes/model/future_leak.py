@@ -1,8 +1,8 @@
 """A position sees later tokens.
 
 What it means
-    The causal mask is missing, inverted, lost on the way or off by one; or something mixes positions,
-    such as a normalisation over the sequence.
+    The causal mask is missing, inverted, lost on the way or off by one; or something mixes
+    positions, such as a normalisation over the sequence.
 
 Why training fails
     The model reads the answer: its loss falls far below what is possible, and the text it writes,

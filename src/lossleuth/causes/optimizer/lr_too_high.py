@@ -7,9 +7,9 @@ Why training fails
     Each step undoes more than it gains.
 
 How it is judged
-    By trial alone: the same run, from the same start and with the same batches, at a third, a tenth,
-    a thirtieth and a hundredth of the rate. Proven if the true loss then falls much further, by more
-    than three standard errors over paired seeds.
+    By trial alone: the same run, from the same start and with the same batches, at a third, a
+    tenth, a thirtieth and a hundredth of the rate. Proven if the true loss then falls much further,
+    by more than three standard errors over paired seeds.
 
 How to fix
     Take the rate that the trial found better, or warm up to the present one.
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 from lossleuth.causes.reasoning import (
     decided_by_trial,
@@ -93,7 +94,7 @@ def _symptom(evidence: Evidence, losses: list[float]) -> str | None:
         return f"the loss falls to {lowest:.3f} and ends at {end:.3f}"
     if floor is not None and true and true[-1][1] > floor - 0.1:
         return f"the loss ends at {true[-1][1]:.3f}, no better than single tokens ({floor:.3f})"
-    jumps = [abs(b - a) for a, b in zip(tail, tail[1:], strict=False)]
+    jumps = [abs(b - a) for a, b in pairwise(tail)]
     if jumps and sum(jumps) / len(jumps) > 0.3 * max(abs(losses[0] - end), 0.1):
         return "the loss swings from step to step"
     return None

@@ -63,8 +63,8 @@ def judge(evidence: Evidence) -> Judgement:
         return refuted(f"the loss falls from {losses[0]:.3f} to {end:.3f}: steps are long enough")
     if floor is not None and true and true[0][1] < floor - 0.3:
         return refuted(
-            f"the run starts at {true[0][1]:.3f}, below the {floor:.3f} of single tokens: a trained "
-            "model, for which small steps are meant"
+            f"the run starts at {true[0][1]:.3f}, below the {floor:.3f} of single tokens: a "
+            "trained model, for which small steps are meant"
         )
     rate = f"{max(rates):.3g}" if rates else "unknown"
     fault = Judgement(

@@ -2,7 +2,8 @@
 
 What it means
     Settings or a schedule give a rate of 0, or one so small that no weight moves, in all or nearly
-    all steps: a warm-up that never rises, a decay that is over before it begins, an integer division.
+    all steps: a warm-up that never rises, a decay that is over before it begins, an integer
+    division.
 
 Why training fails
     Updates are made, and nothing changes.

@@ -8,9 +8,9 @@ Why training fails
     What is left of the run changes nothing, or, where the schedule swings, rises again and again.
 
 How it is judged
-    The sequence of rates that the optimizer had: a peak, then less than a hundredth of it for most of
-    the observed run; and how often the schedule was stepped for each update. Whether it matters is
-    tried: the same run with the rate held at its peak.
+    The sequence of rates that the optimizer had: a peak, then less than a hundredth of it for most
+    of the observed run; and how often the schedule was stepped for each update. Whether it matters
+    is tried: the same run with the rate held at its peak.
 
 How to fix
     Step the schedule once per update, and give it the number of updates.
@@ -63,11 +63,12 @@ def judge(evidence: Evidence) -> Judgement:
     per_update = max(counts, default=0) / len(rates)
     if spent < MOST * len(rates):
         return refuted(
-            f"the rate is below a hundredth of its peak of {peak:.3g} in {spent} of {len(rates)} steps"
+            f"the rate is below a hundredth of its peak of {peak:.3g} in {spent} of "
+            f"{len(rates)} steps"
         )
     because = (
-        f"The rate is below a hundredth of its peak of {peak:.3g} in {spent} of {len(rates)} steps; "
-        f"the schedule was stepped {per_update:.2g} times per update."
+        f"The rate is below a hundredth of its peak of {peak:.3g} in {spent} of {len(rates)} "
+        f"steps; the schedule was stepped {per_update:.2g} times per update."
     )
     made = [s.get("place") for s in schedulers]
     where = setting_place(evidence, "schedule") or first_place(made) or optimizer_place(evidence)

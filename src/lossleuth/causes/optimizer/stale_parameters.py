@@ -1,8 +1,8 @@
 """The optimizer holds other tensors than the model uses.
 
 What it means
-    The model was made, copied, moved or replaced after the optimizer took its parameters: it updates
-    tensors that nobody looks at any more.
+    The model was made, copied, moved or replaced after the optimizer took its parameters: it
+    updates tensors that nobody looks at any more.
 
 Why training fails
     The weights in use never change.
@@ -46,8 +46,8 @@ def judge(evidence: Evidence) -> Judgement:
         return refuted(f"what the optimizers hold is what gets gradients ({last['held']} tensors)")
     missing = last["missing"]
     because = (
-        f"{len(missing)} tensors in use get {last['missing_share']:.0%} of the gradient and are in no "
-        f"optimizer, which holds {last['held']} tensors, others of the same shapes among them."
+        f"{len(missing)} tensors in use get {last['missing_share']:.0%} of the gradient and are in "
+        f"no optimizer, which holds {last['held']} tensors, others of the same shapes among them."
     )
     fault = Judgement(
         Status.SUSPECTED,
