@@ -67,5 +67,6 @@ def _factor(left: Tensor, used: Tensor | None) -> float | None:
         return 0.0
     used = dense(used)
     size = norm([left])
-    factor = float((left * used).sum()) / size**2
+    # Summed alike, so that a gradient that nobody touched has a factor of exactly 1.
+    factor = float((left * used).sum() / (left * left).sum())
     return factor if distance(used, factor * left) <= SLACK * max(size, norm([used])) else None

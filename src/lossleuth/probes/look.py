@@ -70,6 +70,7 @@ def look_at(window: Window) -> dict[str, Any]:
         except Exception as error:
             # Our failure, and no reason to lose what the others have found.
             found[name], errored[name] = None, f"{type(error).__name__}: {error}"
+    window.replayed.clear()
     return found | {"errored": errored}
 
 
