@@ -35,7 +35,10 @@ LAYERS = (
 )
 # Verbs answer --help, and judges run on a saved record, without these.
 HEAVY = {"torch", "numpy", "rich", "safetensors", "tokenizers", "jinja2"}
-LIGHT = ("types", "files", "settings", "record.strict_json", "train.settings", "doctor", "cli")
+LIGHT = (
+    *("types", "files", "settings", "record.strict_json", "train.settings", "cases.stories"),
+    *("doctor", "cli"),
+)
 
 
 def layer_of(name: str) -> int:

@@ -1,0 +1,6 @@
+"""Makes `faults` importable for the tests of the founding programs."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
