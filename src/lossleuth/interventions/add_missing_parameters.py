@@ -20,6 +20,10 @@ class AddMissingParameters(Intervention):
         self._reached: dict[int, Tensor] = {}
         self._own: torch.optim.Optimizer | None = None
 
+    def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
+        """Learn what the optimizer has, whichever of several comes first."""
+        self._held |= {id(p): p for p in parameters_of(optimizer)}
+
     def backward_begins(self, roots: Sequence[Any], *, first: bool) -> None:
         """Learn what the loss depends on; gradients of ours start afresh with each step."""
         found = {id(leaf): leaf for leaf in leaves_behind(roots)}
@@ -30,7 +34,7 @@ class AddMissingParameters(Intervention):
         self._reached |= found
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Learn what the optimizer has."""
+        """It may have been given more since."""
         self._held |= {id(p): p for p in parameters_of(optimizer)}
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:

@@ -63,8 +63,11 @@ class UseRule(Intervention):
             memory = self._memory[id(parameter)] = _Memory(wide, *kept)
         rate, decay = _number(group.get("lr"), 1e-3), _number(group.get("weight_decay"), 0.0)
         if self._rule == "SGD":
-            memory.first = _number(group.get("momentum"), 0.0) * memory.first + gradient
-            memory.weight = memory.weight - rate * (memory.first + decay * memory.weight)
+            gradient = gradient + decay * memory.weight
+            momentum = _number(group.get("momentum"), 0.0)
+            memory.first = momentum * memory.first + gradient
+            step = gradient + momentum * memory.first if group.get("nesterov") else memory.first
+            memory.weight = memory.weight - rate * step
             return memory.weight
         if self._rule == "Adam":
             gradient = gradient + decay * memory.weight

@@ -177,10 +177,16 @@ class Hooks:
             return None
 
         # Lightning and LBFGS run forward and backward inside `step`: look after the closure.
+        calls = 0
+
         @functools.wraps(closure)
         def observed() -> Any:
+            nonlocal calls
             value = closure()
-            self._changes.before_update(optimizer)
+            calls += 1
+            if calls == 1:
+                # Called again, it is within the update.
+                self._changes.before_update(optimizer)
             self._observer.update_begins(optimizer)
             return value
 

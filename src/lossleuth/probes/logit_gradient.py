@@ -82,8 +82,10 @@ def logit_gradient(window: Window, run: Backward) -> LogitGradient:
     (own,) = torch.autograd.grad(loss, [rows])
     dot, size, other = float((flat * own).sum()), float(own.norm()), float(flat.norm())
     if not size or not other:
-        return LogitGradient(None, None, count, float(loss), "a gradient of the logits is zero")
-    return LogitGradient(dot / (size * other), dot / size**2, count, float(loss))
+        return LogitGradient(
+            None, None, count, float(loss.detach()), "a gradient of the logits is zero"
+        )
+    return LogitGradient(dot / (size * other), dot / size**2, count, float(loss.detach()))
 
 
 def _targets(window: Window, run: Backward, number: int) -> torch.Tensor:

@@ -1,0 +1,71 @@
+"""Cross-entropy followed, whatever the program differentiates."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from changed_runs import VOCABULARY, Ran, entropy, sgd, trained, with_changes
+from torch import Tensor
+from torch.nn import functional as F
+
+from lossleuth.interventions.follow_cross_entropy import FollowCrossEntropy
+from lossleuth.observe.limit import InterventionFailed
+
+
+def squares(scores: Tensor, targets: Tensor) -> Tensor:
+    """Squared differences from the right answers; what is shown is cross-entropy."""
+    entropy(scores, targets).item()
+    return F.mse_loss(scores, F.one_hot(targets, VOCABULARY).to(scores.dtype))
+
+
+def test_a_program_that_follows_it_already_goes_on_as_before() -> None:
+    assert with_changes(trained, FollowCrossEntropy()).distance(trained()) < 1e-6
+
+
+def test_a_program_that_follows_squares_follows_cross_entropy_instead() -> None:
+    def harmed() -> Ran:
+        return trained(make=sgd, loss_of=squares)
+
+    right = trained(make=sgd)
+    assert harmed().distance(right) > 1e-2
+    assert with_changes(harmed, FollowCrossEntropy()).distance(right) < 1e-6
+
+
+def test_smoothing_factors_and_other_terms_fall_away() -> None:
+    def harmed() -> Ran:
+        def loss_of(scores: Tensor, targets: Tensor) -> Tensor:
+            smooth = F.cross_entropy(scores.flatten(0, 1), targets.flatten(), label_smoothing=0.3)
+            return 7 * smooth + scores.square().mean()
+
+        return trained(make=sgd, loss_of=loss_of)
+
+    assert with_changes(harmed, FollowCrossEntropy()).distance(trained(make=sgd)) < 1e-6
+
+
+def test_targets_that_are_the_inputs_give_way_to_the_next_tokens() -> None:
+    rows = torch.stack(
+        [torch.randperm(11, generator=torch.Generator().manual_seed(i))[:7] for i in range(6)]
+    )
+
+    def aimed(shift: int) -> Ran:
+        """The model is given all tokens; targets are shifted by hand."""
+
+        def loss_of(scores: Tensor, targets: Tensor) -> Tensor:
+            end = rows.shape[1] - 1
+            if shift:
+                return entropy(scores[:, : end - 1], rows[:, 1:end])
+            return entropy(scores, rows[:, :end])
+
+        return trained(make=sgd, loss_of=loss_of, batch_of=lambda step: rows)
+
+    found = with_changes(lambda: aimed(0), FollowCrossEntropy())
+    assert found.distance(aimed(1)) < 1e-6
+    assert aimed(0).distance(aimed(1)) > 1e-2
+
+
+def test_without_targets_the_change_is_said_to_have_failed() -> None:
+    def regression() -> Ran:
+        return trained(loss_of=lambda scores, _: scores.square().mean())
+
+    with pytest.raises(InterventionFailed, match="no logits and targets"):
+        with_changes(regression, FollowCrossEntropy())

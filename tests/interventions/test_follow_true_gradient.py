@@ -1,0 +1,80 @@
+"""The gradient replaced by the true one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from changed_runs import Net, Ran, sgd, trained, with_changes
+from torch import Tensor
+
+from lossleuth.interventions.follow_true_gradient import FollowTrueGradient
+
+
+class WrongTanh(torch.autograd.Function):
+    """Its backward forgets a square."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        out = torch.tanh(x)
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (out,) = ctx.saved_tensors
+        return gradient * (1 - out)
+
+
+def wrong(net: Net) -> None:
+    net.between = WrongTanh.apply  # type: ignore[assignment]  # a function of tensors
+
+
+def cut(net: Net) -> None:
+    net.between = lambda x: torch.tanh(x.detach())
+
+
+def test_a_true_gradient_is_followed_as_before() -> None:
+    assert with_changes(trained, FollowTrueGradient()).distance(trained()) < 1e-6
+
+
+def test_a_wrong_backward_is_repaired() -> None:
+    def harmed() -> Ran:
+        return trained(make=sgd, plant=wrong)
+
+    right = trained(make=sgd)
+    assert harmed().distance(right) > 1e-2
+    assert with_changes(harmed, FollowTrueGradient()).distance(right) < 1e-6
+
+
+def test_gradients_that_were_there_before_are_kept() -> None:
+    def adding(plant: Any) -> Ran:
+        return trained(make=sgd, plant=plant, clear=lambda optimizer: None)
+
+    found = with_changes(lambda: adding(wrong), FollowTrueGradient())
+    assert found.distance(adding(lambda net: None)) < 1e-5
+
+
+def test_a_cut_is_opened_only_where_that_is_asked_for() -> None:
+    def starved() -> Ran:
+        return trained(make=sgd, plant=cut)
+
+    assert with_changes(starved, FollowTrueGradient()).distance(starved()) < 1e-6
+    assert starved().distance(trained(make=sgd)) > 1e-2
+    opened = with_changes(starved, FollowTrueGradient(opened=True))
+    assert opened.distance(trained(make=sgd)) < 1e-6
+
+
+def test_gradients_that_are_returned_are_left_alone() -> None:
+    def returned() -> Ran:
+        weight = torch.ones(3, requires_grad=True)
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        losses = []
+        for _ in range(3):
+            loss = WrongTanh.apply(weight).sum()
+            (weight.grad,) = torch.autograd.grad(loss, [weight])
+            optimizer.step()
+            losses.append(loss.item())
+        return Ran(losses, weight.detach())
+
+    assert with_changes(returned, FollowTrueGradient()).is_exactly(returned())

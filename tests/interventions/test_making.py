@@ -1,0 +1,39 @@
+"""From a change in a plan to its intervention."""
+
+from __future__ import annotations
+
+import pkgutil
+
+import pytest
+
+import lossleuth.interventions
+from lossleuth.interventions.intervention import Intervention
+from lossleuth.interventions.making import make
+from lossleuth.interventions.scale_gradient import ScaleGradient
+from lossleuth.types import Change
+
+DOSES: dict[str, dict[str, float]] = {"scale_lr": {"factor": 0.5}, "scale_gradient": {"factor": 2}}
+NAMES = sorted(
+    {m.name for m in pkgutil.iter_modules(lossleuth.interventions.__path__)}
+    - {"intervention", "making"}
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_of_the_folder_makes_the_intervention_of_its_name(name: str) -> None:
+    made = make(Change.of(name, **DOSES.get(name, {})))
+    assert isinstance(made, Intervention)
+    assert type(made).__name__ == "".join(word.capitalize() for word in name.split("_"))
+
+
+def test_options_reach_the_intervention() -> None:
+    made = make(Change.of("scale_gradient", factor=3.0))
+    assert isinstance(made, ScaleGradient)
+    assert made._factor == 3.0
+
+
+def test_an_unknown_change_or_option_is_an_error() -> None:
+    with pytest.raises(ModuleNotFoundError):
+        make(Change.of("wish_it_away"))
+    with pytest.raises(TypeError):
+        make(Change.of("scale_lr", amount=1))
