@@ -176,6 +176,9 @@ class Examination:
                     failed[change] = found
             evidence = replace(evidence, effects=effects, failed=failed)
             judgements = self._judge(evidence, cured=cured)
+            if any(j.status is Status.PROVEN and j.harm for j in judgements.values()):
+                # The rest was judged on a sick run: it is looked at again with the cure in.
+                break
         return evidence, judgements
 
     def _judge(self, evidence: Evidence, *, cured: bool) -> dict[str, Judgement]:
@@ -238,18 +241,23 @@ def _next_wishes(
     asked: set[tuple[Change, int]],
     seeds: int,
 ) -> tuple[list[Change], int] | None:
-    """All that is to be tried on one seed, else the most promising of one cause on all seeds."""
-    fresh = [c for _, changes in wishes for c in changes if c not in effects and c not in failed]
-    several = {c for _, changes in wishes for c in changes if len(changes) > 1}
-    screened = [c for c in dict.fromkeys(fresh) if c in several and (c, 1) not in asked]
+    """What the first cause on the ladder asks for: several changes on one seed, then the best.
+
+    Causes that ask for several, such as other rates, are compared with each other before any of
+    them is tried on all seeds.
+    """
+    singles = [changes for _, changes in wishes if len(changes) == 1]
+    several = [c for _, changes in wishes if len(changes) > 1 for c in changes]
+    for changes in singles:
+        if changes[0] not in failed and (changes[0], seeds) not in asked:
+            return list(changes), seeds
+    screened = [c for c in dict.fromkeys(several) if c not in effects and c not in failed]
+    screened = [c for c in screened if (c, 1) not in asked]
     if screened:
         return screened, 1
-    for _, changes in wishes:
-        known = [c for c in changes if c not in failed and (c, seeds) not in asked]
-        if known:
-            best = max(known, key=lambda c: effects[c].nats if c in effects else math.inf)
-            return [best], seeds
-    return None
+    known = [c for c in several if c in effects and (c, seeds) not in asked]
+    best = max(known, key=lambda c: effects[c].nats, default=None)
+    return None if best is None else ([best], seeds)
 
 
 def _merged(known: dict[str, Judgement], again: dict[str, Judgement]) -> dict[str, Judgement]:

@@ -9,7 +9,7 @@ import torch
 
 from lossleuth.interventions.follow_true_gradient import put_gradients
 from lossleuth.interventions.intervention import Intervention
-from lossleuth.probes.cross_entropy import cross_entropy
+from lossleuth.probes.cross_entropy import cross_entropy, loss_read
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.window import Backward, Window
 
@@ -18,6 +18,10 @@ class FollowCrossEntropy(Intervention):
     """Train on what a language model is meant to be trained on."""
 
     wants_tape = True
+
+    def __init__(self) -> None:
+        # Which loss the program reads is known from the step before.
+        self._previous: Window | None = None
 
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
         """Put that gradient where the engine's own was added."""
@@ -30,6 +34,8 @@ class FollowCrossEntropy(Intervention):
                 i: replay.widened(tape.value(i).detach()).clone().requires_grad_()
                 for i in run.before
             }
-        loss = cross_entropy(window, leaves=leaves).mean
+        before, self._previous = self._previous, window
+        pick = None if before is None or before is window else loss_read(before)
+        loss = cross_entropy(window, leaves=leaves, pick=pick).mean
         found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         put_gradients(window, run, dict(zip(leaves, found, strict=True)))

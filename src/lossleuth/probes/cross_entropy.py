@@ -16,8 +16,9 @@ from torch.nn import functional as F
 
 from lossleuth.probes.alignment import alignment, row_places
 from lossleuth.tape.replay import Replay
-from lossleuth.tape.roles import Roles, find_roles, roles_of, token_values
+from lossleuth.tape.roles import PICKS, Roles, find_roles, roles_of, token_values
 from lossleuth.tape.substitutes import CannotReplay
+from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 
 
@@ -64,9 +65,10 @@ def cross_entropy(
     leaves: Mapping[int, Tensor] | None = None,
     dropout: bool = True,
     gradients: bool = True,
+    pick: int | None = None,
 ) -> CrossEntropy:
     """The mean cross-entropy of the step's supervised targets, with other leaves if given."""
-    roles = best_roles(window)
+    roles = best_roles(window, pick)
     if roles is None or roles.scores is None or roles.targets is None:
         raise CannotReplay("no logits and targets were found")
     scores = _scores(window, roles, leaves, dropout=dropout, gradients=gradients)
@@ -97,25 +99,56 @@ def cross_entropy_of(
     return CrossEntropy(mean, count, own_targets)
 
 
-def best_roles(window: Window) -> Roles | None:
-    """The roles in what is differentiated, else in a number that the user's code reads."""
-    found = find_roles(window)
-    if found is not None and found.targets is not None and found.scores is not None:
+def best_roles(window: Window, pick: int | None = None) -> Roles | None:
+    """The roles in the loss that the user's code reads, else in what is differentiated.
+
+    `pick` says which loss of the step that is, where it is not read yet.
+    """
+    tape, found = window.tape, find_roles(window)
+    picks = [op for op in tape.operations if op.name in PICKS]
+    if pick is None:
+        pick = loss_read(window)
+    if pick is not None and pick < len(picks):
+        other = _roles_at(tape, picks[pick])
+        if _is_complete(other):
+            return other
+    if found is not None and _is_complete(found):
         return found
-    tape = window.tape
-    for read in tape.reads:
-        if read.by_user and tape.layouts[read.tensor].dtype.is_floating_point:
-            other = roles_of(tape, Backward(read.at, [read.tensor], [None], {}))
-            if other.targets is not None and other.scores is not None:
-                return other
     # What is read is often read after the update only: any loss that was computed will do.
-    makers = tape.makers()
-    for number, maker in reversed(list(makers.items())):
-        if maker.name in ("nll_loss_forward", "nll_loss2d_forward"):
-            other = roles_of(tape, Backward(maker.number + 1, [number], [None], {}))
-            if other.targets is not None and other.scores is not None:
-                return other
+    for operation in reversed(picks):
+        other = _roles_at(tape, operation)
+        if _is_complete(other):
+            return other
     return found
+
+
+def loss_read(window: Window) -> int | None:
+    """Which of the step's losses the user's code reads, counted from 0; None if none is.
+
+    Of several, the one that is differentiated as well.
+    """
+    tape = window.tape
+    picks = [op.number for op in tape.operations if op.name in PICKS]
+    roots = [r for run in window.backwards for r in run.roots if r is not None]
+    followed = {op.number for op in tape.needed_for(roots)} if roots else set()
+    read: list[int] = []
+    for scalar in tape.reads:
+        if scalar.by_user and tape.layouts[scalar.tensor].dtype.is_floating_point:
+            needed = {op.number for op in tape.needed_for([scalar.tensor], scalar.at)}
+            read += [number for number in picks if number in needed]
+    if not read:
+        return None
+    both = [number for number in read if number in followed]
+    return picks.index((both or read)[-1])
+
+
+def _roles_at(tape: Tape, pick: Operation) -> Roles:
+    made = pick.outputs[0]
+    return roles_of(tape, Backward(pick.number + 1, [made], [None], {}))
+
+
+def _is_complete(roles: Roles) -> bool:
+    return roles.targets is not None and roles.scores is not None
 
 
 def _scores(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.probes.distance import distance, norm
+from lossleuth.probes.source_lines import line_of_result
 from lossleuth.tape.check import Outcome, check_gradient
 from lossleuth.tape.neutral import neutral
 from lossleuth.tape.opacity import is_straight_through, opaque_calls
@@ -70,6 +71,8 @@ def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> FunctionTruth:
             unit = size or 1.0
             error, floor = math.hypot(*errors) / unit, math.hypot(*floors) / unit
             through = is_straight_through(tape, call)
+            if errors:
+                line = _line_of(call, list(true)[errors.index(max(errors))]) or line
             return FunctionTruth(call.name, file, line, where, error, floor, None, through)
     except CannotReplay as error_of_replay:
         reason = str(error_of_replay)
@@ -184,6 +187,13 @@ def _was_live(tape: Tape, call: FunctionCall, number: int) -> bool:
         if number in operation.inputs:
             return wanted or operation.live[operation.inputs.index(number)]
     return wanted
+
+
+def _line_of(call: FunctionCall, number: int) -> int | None:
+    """The line of the backward that makes the gradient of one input."""
+    code = getattr(getattr(call.cls, "backward", None), "__code__", None)
+    places = [i for i, a in enumerate(call.arguments) if type(a) is Ref and a.id == number]
+    return line_of_result(code, places[0]) if code is not None and places else None
 
 
 def _source(call: FunctionCall) -> tuple[str | None, int | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any
 
 from lossleuth.probes.alignment import alignment
@@ -16,7 +16,8 @@ from lossleuth.probes.gradient_truth import gradient_truth, stale_share
 from lossleuth.probes.hand_gradient import hand_gradients
 from lossleuth.probes.handling import handling
 from lossleuth.probes.hooks import hooks
-from lossleuth.probes.leaks import leaks
+from lossleuth.probes.leak_places import batch_leak_place, future_leak_place
+from lossleuth.probes.leaks import Leaks, leaks
 from lossleuth.probes.logit_gradient import logit_gradients
 from lossleuth.probes.padding import padding
 from lossleuth.probes.precision import first_non_finite, precision
@@ -27,6 +28,21 @@ from lossleuth.probes.target_places import target_places
 from lossleuth.probes.update_truth import update_truths
 from lossleuth.tape.roles import Roles, find_roles
 from lossleuth.tape.window import Window
+
+
+def located_leaks(window: Window, roles: Roles | None) -> Leaks:
+    """Leaks, and for those that are there the place where they come in."""
+    found = leaks(window, roles)
+    if roles is None:
+        return found
+    if found.future is not None and found.future > found.floor:
+        place = future_leak_place(window, roles)
+        found = replace(found, places=() if place is None else (place,))
+    if found.batch is not None and found.batch > found.floor:
+        place = batch_leak_place(window, roles)
+        found = replace(found, batch_places=() if place is None else (place,))
+    return found
+
 
 Probe = Callable[[Window, Roles | None], Any]
 
@@ -42,7 +58,7 @@ PROBES: dict[str, Probe] = {
     "reported": lambda w, _: reported(w),
     "precision": lambda w, roles: precision(w, roles.run) if roles else [],
     "first_non_finite": lambda w, roles: first_non_finite(w, roles.run) if roles else None,
-    "leaks": leaks,
+    "leaks": located_leaks,
     "alignment": alignment,
     "true_loss": lambda w, _: true_loss(w),
     "logit_gradients": lambda w, _: logit_gradients(w),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from lossleuth.tape.replay import Replay
-from lossleuth.tape.roles import MOVES, Roles
+from lossleuth.tape.roles import MOVES, PICKS, Roles
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Ref, Tape
 from lossleuth.tape.window import Window
@@ -31,6 +31,8 @@ class Softmaxes:
     crossed: tuple[tuple[str | None, int | None], ...]
     # The axis of the loss's softmax, if targets are picked along another one.
     picked_elsewhere: bool = False
+    # Where the softmax before that one was taken, if there is one.
+    inner_place: str | None = None
     untested: str | None = None
 
 
@@ -50,9 +52,21 @@ def softmaxes(window: Window, roles: Roles | None) -> Softmaxes:
     gap = None
     if scores.numel() and float(scores.min()) >= 0:
         gap = float((scores.sum(roles.class_axis) - 1).abs().max())
-    picked = _picked_axis(tape, operation)
-    elsewhere = picked is not None and picked != roles.class_axis
-    return Softmaxes(gap, _in_place(window, roles), place, crossed, elsewhere)
+    elsewhere = _is_picked_elsewhere(tape, operation, roles.class_axis)
+    inner = _inner_place(tape, roles.scores)
+    return Softmaxes(gap, _in_place(window, roles), place, crossed, elsewhere, inner)
+
+
+def _inner_place(tape: Tape, number: int) -> str | None:
+    """Back through mere movement of numbers to a softmax that made them."""
+    makers = tape.makers()
+    while (maker := makers.get(number)) is not None and maker.inputs:
+        if maker.name in ("_softmax", "softmax"):
+            return None if maker.place is None else str(maker.place)
+        if maker.name not in MOVES:
+            return None
+        number = maker.inputs[0]
+    return None
 
 
 def _in_place(window: Window, roles: Roles) -> float | None:
@@ -79,18 +93,50 @@ def _in_place(window: Window, roles: Roles) -> float | None:
     return float((moved == wanted).double().mean())
 
 
-def _picked_axis(tape: Tape, softmax: Operation) -> int | None:
-    """The axis along which targets pick from a softmax's result."""
+def _is_picked_elsewhere(tape: Tape, softmax: Operation, axis: int) -> bool:
+    """Whether targets pick along another axis than the softmax was taken over.
+
+    The places along the softmax's axis are sent through what its result goes through, and must
+    arrive in order along the axis that is picked from.
+    """
     result = softmax.outputs[0]
+    if result is None:
+        return False
+    moved = {result}
     for operation in tape.operations[softmax.number + 1 :]:
-        if result not in operation.inputs:
+        source = operation.inputs[0] if operation.inputs else None
+        if source not in moved or source is None:
             continue
-        shape = tape.layouts[operation.inputs[0]].shape
-        if operation.name == "gather" and operation.inputs[0] == result:
-            return int(operation.args[1]) % len(shape)
-        if operation.name.startswith("nll_loss") and operation.inputs[0] == result:
-            return min(1, len(shape) - 1)
-    return None
+        if operation.name in MOVES:
+            moved.update(o for o in operation.outputs if o is not None)
+        elif operation.name in PICKS:
+            shape = tape.layouts[source].shape
+            picked = min(1, len(shape) - 1)
+            if operation.name == "gather":
+                picked = int(operation.args[1]) % len(shape)
+            return not _arrives(tape, softmax, axis, source, operation.number, picked)
+    return False
+
+
+def _arrives(
+    tape: Tape, softmax: Operation, axis: int, source: int, before: int, picked: int
+) -> bool:
+    result = softmax.outputs[0]
+    assert result is not None
+    shape = tape.layouts[result].shape
+    numbers = torch.arange(shape[axis], dtype=torch.float64)
+    numbered = numbers.reshape([-1 if i == axis else 1 for i in range(len(shape))]).expand(shape)
+    if source == result:
+        arrived = numbered
+    else:
+        since, given = softmax.number + 1, {result: numbered.clone()}
+        replay = Replay(tape, gradients=False)
+        try:
+            arrived = replay.run([source], before=before, since=since, leaves=given)[source]
+        except CannotReplay:
+            return True
+    along = arrived.movedim(picked, -1)
+    return along.shape[-1] == len(numbers) and bool((along == numbers).all())
 
 
 def _crossed(tape: Tape) -> list[tuple[str | None, int | None]]:

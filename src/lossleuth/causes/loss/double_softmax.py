@@ -57,7 +57,7 @@ def judge(evidence: Evidence) -> Judgement:
     return Judgement(
         Status.PROVEN,
         because,
-        where_of(known[-1].get("place")),
+        where_of(known[-1].get("inner_place") or known[-1].get("place")),
         Wrongness("lowest loss that can be reached", lowest, 0.0, max(gaps)),
         remedy="Give the loss the scores before the softmax.",
         cure=Change.of("skip_softmax"),

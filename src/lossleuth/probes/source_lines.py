@@ -1,0 +1,68 @@
+"""The line of a function that makes one of its results."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+from types import CodeType
+
+
+def line_of_result(code: CodeType, position: int) -> int | None:
+    """Where the result at that position is computed: its last assignment, else the return.
+
+    >>> def pair(x):
+    ...     double = 2 * x
+    ...     return double, x
+    >>> line_of_result(pair.__code__, 0) is None  # a docstring's code stands in no file
+    True
+    """
+    function = _function(code.co_filename, code.co_firstlineno)
+    if function is None:
+        return None
+    returns = [node for node in ast.walk(function) if isinstance(node, ast.Return)]
+    if not returns:
+        return None
+    last = max(returns, key=lambda node: node.lineno)
+    value = last.value
+    if isinstance(value, ast.Tuple):
+        value = value.elts[position] if position < len(value.elts) else None
+    if value is None:
+        return last.lineno
+    names = [node.id for node in ast.walk(value) if isinstance(node, ast.Name)]
+    if not isinstance(value, ast.Name) or not names:
+        return value.lineno
+    lines = [node.lineno for node in ast.walk(function) if _assigns(node, names[0])]
+    before = [line for line in lines if line <= last.lineno]
+    return max(before, default=value.lineno)
+
+
+def _assigns(node: ast.AST, name: str) -> bool:
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+        targets = [node.target]
+    found = [part for target in targets for part in ast.walk(target)]
+    return any(isinstance(part, ast.Name) and part.id == name for part in found)
+
+
+@cache
+def _parsed(file: str) -> ast.Module | None:
+    try:
+        return ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+def _function(file: str, line: int) -> ast.FunctionDef | None:
+    tree = _parsed(file)
+    if tree is None:
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            # Decorators count as the function's beginning.
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if first <= line <= node.lineno:
+                return node
+    return None
