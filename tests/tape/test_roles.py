@@ -83,3 +83,27 @@ def test_positions_of_packed_documents_and_codes_of_the_model_are_no_tokens() ->
     found = token_values(window.tape, roles)
     assert found is not None
     assert torch.equal(found, batch()[:, :-1])
+
+
+def test_of_two_texts_the_one_with_a_token_for_each_row_of_logits_counts() -> None:
+    source = (batch() + 1) % VOCABULARY
+
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        encoded = model.tokens(source).mean(1, keepdim=True)  # type: ignore[operator]  # modules
+        logits = model.head(model.tokens(tokens[:, :-1]) + encoded)  # type: ignore[operator]  # modules
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+    window = recorded_step(loss)
+    found = token_values(window.tape, roles_of(window))
+    assert found is not None
+    assert torch.equal(found, batch()[:, :-1])
+
+
+def test_tokens_of_which_one_row_counts_up_are_tokens() -> None:
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        tokens = tokens.clone()
+        tokens[0] = torch.arange(tokens.shape[1])
+        return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+    window = recorded_step(loss)
+    assert token_values(window.tape, roles_of(window)) is not None

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lossleuth.tape.features import Features, find_features
 from lossleuth.tape.replay import Replay
+from lossleuth.tape.schemas import is_random
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Ref, Tape
 from lossleuth.tape.window import Backward, Window
@@ -48,6 +50,8 @@ class Roles:
     ignored: int | None
     tokens: int | None
     tokens_at: int | None
+    # What the logits are made of, where there are more positions than logits.
+    features: Features | None = None
 
 
 def find_roles(window: Window) -> Roles | None:
@@ -69,11 +73,29 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
         return Roles(run, None, -1, None, None, None, targets, ignored, None, None)
     scores, axis = softmax.inputs[0], _axis(softmax, tape)
     logits = _unmoved(tape, makers, scores, tape.layouts[scores].shape[axis])
-    lookup = _tokens(tape, logits, makers)
     vocabulary = tape.layouts[scores].shape[axis]
-    tokens, tokens_at = (None, None) if lookup is None else lookup
-    number = softmax.number
-    return Roles(run, logits, axis, vocabulary, scores, number, targets, ignored, tokens, tokens_at)
+    features = find_features(tape, makers, logits, MOVES)
+    rows = [_count(tape, logits) // max(vocabulary, 1)]
+    if features is not None:
+        shape = tape.layouts[features.number].shape
+        rows.append(_count(tape, features.number) // max(shape[-1] if shape else 1, 1))
+    lookup = _tokens(tape, logits, makers, rows)
+    tokens, tokens_at, count = (None, None, 0) if lookup is None else lookup
+    # Logits that are one row per token speak for themselves.
+    features = features if count != rows[0] and count == rows[-1] else None
+    return Roles(
+        run,
+        logits,
+        axis,
+        vocabulary,
+        scores,
+        softmax.number,
+        targets,
+        ignored,
+        tokens,
+        tokens_at,
+        features,
+    )
 
 
 def _leading_to(tape: Tape, run: Backward) -> list[Operation]:
@@ -145,17 +167,24 @@ def _unmoved(tape: Tape, makers: dict[int, Operation], number: int, classes: int
         number = source
 
 
-def _tokens(tape: Tape, logits: int, makers: dict[int, Operation]) -> tuple[int, int] | None:
-    """The largest and latest lookup of a table that gradients are taken for, before the logits."""
-    found: tuple[int, int, int] | None = None
+def _tokens(
+    tape: Tape, logits: int, makers: dict[int, Operation], rows: list[int]
+) -> tuple[int, int, int] | None:
+    """The lookup that has one token for each row of logits, else the largest; the latest of such.
+
+    An encoder's tokens are looked up before the decoder's, whose rows are the logits'.
+    """
+    found: tuple[tuple[int, int], tuple[int, int, int]] | None = None
     for operation in tape.needed_for([logits], _after(makers, logits)):
         index = _lookup(tape, operation)
         if index is None or _counts_up(tape, index) or _is_computed(tape, index, operation.number):
             continue
         size = _count(tape, index)
-        if found is None or size >= found[2]:
-            found = (index, operation.number, size)
-    return None if found is None else found[:2]
+        # Rows of logits first, then rows of features, then the largest.
+        fits = len(rows) - rows.index(size) if size in rows else 0
+        if found is None or (fits, size) >= found[0]:
+            found = (fits, size), (index, operation.number, size)
+    return None if found is None else found[1]
 
 
 def _lookup(tape: Tape, operation: Operation) -> int | None:
@@ -178,6 +207,8 @@ def _counts_up(tape: Tape, number: int) -> bool:
     if not made:
         return _is_consecutive(tape.value(number)) if number in tape.leaves else False
     leaves = {i for op in operations for i in op.inputs if i in tape.leaves}
+    if any(is_random(op.kind) for op in operations):
+        return False
     if any(op.name in ("arange", "cumsum") for op in operations):
         whole = [i for i in leaves if not tape.layouts[i].dtype.is_floating_point]
         return not any(_count(tape, i) > 1 and not _is_mask(tape, i) for i in whole)
@@ -197,9 +228,12 @@ def _is_mask(tape: Tape, number: int) -> bool:
 
 
 def _is_consecutive(tensor: Tensor) -> bool:
-    row = tensor.reshape(-1, tensor.shape[-1])[0] if tensor.dim() else tensor.reshape(1)
-    # Mostly: positions of packed documents begin again and again.
-    return len(row) > 1 and float((row[1:] - row[:-1] == 1).double().mean()) > 0.5
+    rows = tensor.reshape(-1, tensor.shape[-1]) if tensor.dim() else tensor.reshape(1, 1)
+    if rows.shape[1] < 2:
+        return False
+    # Mostly: positions of packed documents begin again and again. In every row: a row of tokens
+    # may count up too.
+    return bool(((rows[:, 1:] - rows[:, :-1] == 1).double().mean(1) > 0.5).all())
 
 
 def _count(tape: Tape, number: int) -> int:

@@ -1,0 +1,56 @@
+"""What logits were made of: one row of numbers for each position, before the last product.
+
+Programs compute logits of some positions only, or chunk by chunk inside a function. The features
+that they are made of are there once, for all positions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from lossleuth.tape.tape import Operation, Ref, Tape
+
+PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "matmul", "linear"))
+
+
+@dataclass(frozen=True)
+class Features:
+    """The features, and the product that takes them, moved, into logits."""
+
+    number: int
+    # Its factor that came from the features.
+    factor: int
+    product: Operation
+    # What the product gives.
+    made: int
+
+
+def find_features(
+    tape: Tape, makers: dict[int, Operation], logits: int, moves: frozenset[str]
+) -> Features | None:
+    """Back from logits to the last product with a parameter, and through movement before it."""
+    number, size = logits, math.prod(tape.layouts[logits].shape)
+    while (maker := makers.get(number)) is not None and maker.name not in PRODUCTS:
+        # Scaling, capping, a bias: one input of the same size, whatever is done to it.
+        same = [
+            i
+            for i in maker.inputs
+            if tape.layouts[i].dtype.is_floating_point and math.prod(tape.layouts[i].shape) == size
+        ]
+        if not same:
+            return None
+        number = same[0]
+    if maker is None:
+        return None
+    factors = [a.id for a in maker.args if type(a) is Ref and len(tape.layouts[a.id].shape) >= 2]
+    free = [i for i in factors if _origin(makers, i, moves) not in tape.parameters]
+    if len(factors) < 2 or len(free) != 1:
+        return None
+    return Features(_origin(makers, free[0], moves), free[0], maker, number)
+
+
+def _origin(makers: dict[int, Operation], number: int, moves: frozenset[str]) -> int:
+    while (maker := makers.get(number)) is not None and maker.name in moves and maker.inputs:
+        number = maker.inputs[0]
+    return number
