@@ -22,12 +22,9 @@ def asked(steps: int, *repairs: str, seed: int = 0) -> Arguments:
 
 
 def network(repairs: Collection[str], layers: int = 4, seed: int = 0) -> Transformer:
-    """In float64, its mask as well."""
+    """In float64."""
     torch.manual_seed(seed)
-    model = Transformer(len(ALPHABET), layers=layers, parts=parts(repairs)).double()
-    if model.attention.mask_TT is not None:
-        model.attention.mask_TT = model.attention.mask_TT.double()
-    return model
+    return Transformer(len(ALPHABET), layers=layers, parts=parts(repairs)).double()
 
 
 def gradient(model: Transformer, scores: Tensor | None = None) -> Tensor:
@@ -51,8 +48,9 @@ def _block(x_BTC: Tensor, w: BlockWeights, model: Transformer) -> Tensor:
     attention = model.attention
     normed = F.layer_norm(x_BTC, x_BTC.shape[-1:], w.gain_1, w.bias_1)
     q, k, v = attention.split(F.linear(normed, w.qkv, w.qkv_bias))
-    k, v = (attention.looked_at(x).expand_as(q) for x in (k, v))
-    mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=attention.mask_TT)
+    k, v = (x[attention.used].expand_as(q) for x in (k, v))
+    seen = None if attention.mask_TT is None else ~attention.mask_TT
+    mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
     x_BTC = x_BTC + F.linear(mixed.transpose(1, 2).flatten(2), w.out, w.out_bias)
     normed = F.layer_norm(x_BTC, x_BTC.shape[-1:], w.gain_2, w.bias_2)
     return x_BTC + F.linear(F.linear(normed, w.up, w.up_bias).relu(), w.down, w.down_bias)

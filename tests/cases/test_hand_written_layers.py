@@ -48,7 +48,7 @@ def test_linear_is_torchs_and_its_backward_belongs_to_it() -> None:
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_block_s_backward_belongs_to_its_forward(kind: type[Attention], masked: bool) -> None:
     torch.manual_seed(0)
-    mask = torch.full((T, T), -torch.inf, dtype=torch.float64).triu(1) if masked else None
+    mask = torch.ones(T, T, dtype=torch.bool).triu(1) if masked else None
     attention = kind(H, mask)
     fields = [(10 * tensor).double().requires_grad_() for tensor in new_block(C)]
     weights = new_block(C)._make(fields)

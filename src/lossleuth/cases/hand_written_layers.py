@@ -8,6 +8,7 @@ Shapes: B rows, T positions, C channels, H heads, K channels of a head.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -68,6 +69,9 @@ def linear_backward(
 class Attention:
     """Softmax attention over the heads of a row."""
 
+    # Rows and heads whose keys and values are looked at.
+    used = (slice(1), slice(1))
+
     def __init__(self, heads: int, mask_TT: Tensor | None = None) -> None:
         self.heads = heads
         self.mask_TT = mask_TT
@@ -78,29 +82,29 @@ class Attention:
         parts = qkv.view(rows, length, 3, self.heads, -1)
         return [part.transpose(1, 2) for part in parts.unbind(2)]
 
-    def looked_at(self, x_BHTK: Tensor) -> Tensor:
-        """The keys, or values, that each row and head works on."""
-        return x_BHTK[:1, :1]
+    def attend(self, q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor) -> tuple[Tensor, Tensor]:
+        """How much each position looks at each, and what it takes from them."""
+        keys, values = k_BHTK[self.used], v_BHTK[self.used]
+        scores_BHTT = self.masked(q_BHTK @ keys.transpose(-2, -1) * q_BHTK.shape[-1] ** -0.5)
+        weights_BHTT = scores_BHTT.softmax(-1)
+        return weights_BHTT, weights_BHTT @ values
+
+    def masked(self, scores_BHTT: Tensor) -> Tensor:
+        """The scores without those of later positions, where there is a mask."""
+        if self.mask_TT is None:
+            return scores_BHTT
+        length = scores_BHTT.shape[-1]
+        return scores_BHTT.masked_fill(self.mask_TT[:length, :length], -math.inf)
 
     def forward(self, qkv: Tensor) -> Tensor:
         """What each position takes from the others."""
-        q_BHTK, k_BHTK, v_BHTK = self.split(qkv)
-        weights_BHTT = self.weights(q_BHTK, self.looked_at(k_BHTK))
-        return (weights_BHTT @ self.looked_at(v_BHTK)).transpose(1, 2).flatten(2)
-
-    def weights(self, q_BHTK: Tensor, k_BHTK: Tensor) -> Tensor:
-        """How much each position looks at each."""
-        scores_BHTT = q_BHTK @ k_BHTK.transpose(-2, -1) * q_BHTK.shape[-1] ** -0.5
-        if self.mask_TT is not None:
-            scores_BHTT = scores_BHTT + self.mask_TT[: q_BHTK.shape[2], : q_BHTK.shape[2]]
-        weights_BHTT: Tensor = scores_BHTT.softmax(-1)
-        return weights_BHTT
+        return self.attend(*self.split(qkv))[1].transpose(1, 2).flatten(2)
 
     def backward(self, qkv: Tensor, given_BTC: Tensor) -> Tensor:
         """The gradient for queries, keys and values."""
         q_BHTK, k_BHTK, v_BHTK = self.split(qkv)
-        keys, values = self.looked_at(k_BHTK), self.looked_at(v_BHTK)
-        weights_BHTT = self.weights(q_BHTK, keys)
+        weights_BHTT, _ = self.attend(q_BHTK, k_BHTK, v_BHTK)
+        keys, values = (x_BHTK[self.used] for x_BHTK in (k_BHTK, v_BHTK))
         rows, length, _ = given_BTC.shape
         given_BHTK = given_BTC.view(rows, length, self.heads, -1).transpose(1, 2)
         given_weights = given_BHTK @ values.transpose(-2, -1)
@@ -110,9 +114,9 @@ class Attention:
         given_q, given_k, given_v = self.split(given)
         given_q.copy_(given_scores @ keys)
         to_keys = (given_scores.transpose(-2, -1) @ q_BHTK).sum_to_size(keys.shape)
-        self.looked_at(given_k).copy_(to_keys)
+        given_k[self.used].copy_(to_keys)
         to_values = (weights_BHTT.transpose(-2, -1) @ given_BHTK).sum_to_size(values.shape)
-        self.looked_at(given_v).copy_(to_values)
+        given_v[self.used].copy_(to_values)
         return given
 
 

@@ -10,7 +10,7 @@ Shapes: B rows, T positions, C channels, V characters.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -38,10 +38,9 @@ class Buffers:
     def __init__(self) -> None:
         self.pair = (torch.empty(0), torch.empty(0))
 
-    def fit(self, x_BTC: Tensor) -> None:
-        """Make room for activations of this shape, once."""
-        if self.pair[0].shape != x_BTC.shape or self.pair[0].dtype != x_BTC.dtype:
-            self.pair = (torch.zeros_like(x_BTC), torch.zeros_like(x_BTC))
+    def allocate(self, x_BTC: Tensor) -> None:
+        """Make room for activations of this shape."""
+        self.pair = (torch.zeros_like(x_BTC), torch.zeros_like(x_BTC))
 
 
 class BlockStack(Function):
@@ -54,7 +53,7 @@ class BlockStack(Function):
         """Pass the activations from buffer to buffer."""
         ctx.buffers, ctx.attention = buffers, attention
         ctx.save_for_backward(*weights)
-        buffers.fit(x_BTC)
+        buffers.allocate(x_BTC)
         buffers.pair[0].copy_(x_BTC)
         for number, of_block in enumerate(by_block(weights)):
             here, there = buffers.pair[number % 2], buffers.pair[(number + 1) % 2]
@@ -63,12 +62,19 @@ class BlockStack(Function):
 
     @staticmethod
     def backward(ctx: Any, given_BTC: Tensor) -> Any:  # noqa: D102
-        x_BTC = ctx.buffers.pair[0]
-        given: list[Tensor] = []
-        for of_block in reversed(by_block(ctx.saved_tensors)):
-            given_BTC, of_weights = block_backward(x_BTC, of_block, ctx.attention, given_BTC)
-            given = [*of_weights, *given]
-        return given_BTC, None, None, *given
+        inputs = [ctx.buffers.pair[0]] * (len(ctx.saved_tensors) // WEIGHTS)
+        return through_blocks(ctx, inputs, given_BTC)
+
+
+def through_blocks(ctx: Any, inputs: Sequence[Tensor], given_BTC: Tensor) -> tuple[Any, ...]:
+    """Carry a gradient back through blocks that began from these inputs."""
+    given: list[Tensor] = []
+    for x_BTC, of_block in zip(
+        reversed(inputs), reversed(by_block(ctx.saved_tensors)), strict=True
+    ):
+        given_BTC, of_weights = block_backward(x_BTC, of_block, ctx.attention, given_BTC)
+        given = [*of_weights, *given]
+    return given_BTC, None, None, *given
 
 
 class LastNorm(Function):
@@ -119,7 +125,7 @@ class Transformer(nn.Module):
         self.gain = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
         self.head = nn.Parameter(drawn(vocabulary, width, IN_HEAD))
-        mask_TT = torch.full((context, context), -math.inf).triu(1)
+        mask_TT = torch.ones(context, context, dtype=torch.bool).triu(1)
         if parts.masked:
             self.attention = parts.attention(heads, mask_TT)
         else:

@@ -11,7 +11,6 @@ from torch.autograd import Function
 from lossleuth.cases.hand_written_layers import (
     Attention,
     block,
-    block_backward,
     norm,
     norm_backward,
 )
@@ -21,6 +20,7 @@ from lossleuth.cases.hand_written_stack import (
     LastNorm,
     Parts,
     by_block,
+    through_blocks,
 )
 
 REPAIRS = ("backward", "norm", "batch", "mask")
@@ -37,7 +37,7 @@ class KeptStack(Function):
         ctx.attention, ctx.inputs = attention, []
         ctx.save_for_backward(*weights)
         # The norm behind may still read the buffers, if it has not been repaired.
-        buffers.fit(x_BTC)
+        buffers.allocate(x_BTC)
         buffers.pair[0].copy_(x_BTC)
         for number, of_block in enumerate(by_block(weights)):
             ctx.inputs.append(x_BTC)
@@ -48,12 +48,7 @@ class KeptStack(Function):
     @staticmethod
     def backward(ctx: Any, given_BTC: Tensor) -> Any:
         """Make each block again from its own input."""
-        given: list[Tensor] = []
-        blocks = by_block(ctx.saved_tensors)
-        for of_block, x_BTC in zip(reversed(blocks), reversed(ctx.inputs), strict=True):
-            given_BTC, of_weights = block_backward(x_BTC, of_block, ctx.attention, given_BTC)
-            given = [*of_weights, *given]
-        return given_BTC, None, None, *given
+        return through_blocks(ctx, ctx.inputs, given_BTC)
 
 
 class KeptNorm(Function):
@@ -76,9 +71,7 @@ class KeptNorm(Function):
 class BatchedAttention(Attention):
     """Every row and head has its own keys and values."""
 
-    def looked_at(self, x_BHTK: Tensor) -> Tensor:
-        """All of them."""
-        return x_BHTK
+    used = (slice(None), slice(None))
 
 
 def parts(repaired: Collection[str]) -> Parts:

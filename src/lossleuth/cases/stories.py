@@ -65,12 +65,14 @@ def story(name: str) -> Story:
 
 
 OF_THE_STACK = (
-    Fault("wrong_backward", "hand_written_stack.py", "x_BTC = ctx.buffers.pair[0]"),
+    Fault("wrong_backward", "hand_written_stack.py", "inputs = [ctx.buffers.pair[0]]"),
     Fault("wrong_backward", "hand_written_stack.py", "x_BTC = ctx.buffers.pair[1]"),
-    Fault("batch_leak", "hand_written_layers.py", "return x_BHTK[:1, :1]"),
     Fault(
-        "future_leak", "hand_written_layers.py", "weights_BHTT: Tensor = scores_BHTT.softmax(-1)"
+        "batch_leak",
+        "hand_written_layers.py",
+        "keys, values = k_BHTK[self.used], v_BHTK[self.used]",
     ),
+    Fault("future_leak", "hand_written_layers.py", "weights_BHTT = scores_BHTT.softmax(-1)"),
 )
 
 STORIES = (
