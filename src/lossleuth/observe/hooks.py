@@ -110,6 +110,7 @@ class Hooks:
             if self._depth or observer.taping.looking or any(map(is_traced, t_outputs)):
                 return original(t_outputs, *args, **kwargs)
             observer.backward_begins(t_outputs)
+            self._backwards += 1
             self._stop_in_time()
             self._changes.backward_begins(t_outputs)
             self._depth += 1
@@ -322,7 +323,6 @@ class Hooks:
             self._observer.taping.want_all()
 
     def _stop_in_time(self) -> None:
-        self._backwards += 1
         if self._limit.is_reached(self._observer.steps, self._backwards):
             self._limit.raised += 1
             if self._limit.raised > MOST_STOPS:

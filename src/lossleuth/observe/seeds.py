@@ -32,13 +32,16 @@ def shift_seeds(shift: int, replace: Callable[[Any, str, Any], None]) -> None:
             seed_numpy((seed + shift) % 2**32 if isinstance(seed, int) else seed)
 
     def of_torch(seed: Any) -> Any:
-        return seed_torch(int(seed) + shift)
+        shifted = int(seed) + shift
+        # Torch takes what fits into 64 bits.
+        return seed_torch(shifted if shifted < 2**64 else shifted - 2**64)
 
     python()
     numpy()
+    # A seed that is left to chance must be the same in every run, whatever the shift.
+    replace(random, "seed", python)
+    replace(np.random, "seed", numpy)
     if shift:
         seed_torch(torch.initial_seed() % 2**63 + shift)
-        replace(random, "seed", python)
-        replace(np.random, "seed", numpy)
         replace(torch, "manual_seed", of_torch)
         replace(torch.random, "manual_seed", of_torch)

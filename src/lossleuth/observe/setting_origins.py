@@ -10,7 +10,7 @@ from typing import Any
 
 LARGEST_FILE = 200_000
 LONGEST_LINE = 300
-_PAIR = re.compile(r"""["']?[\w.\-]+["']?\s*[:=]\s*["']?(-?\d+\.?\d*(?:[eE][+-]?\d+)?)""")
+_PAIR = re.compile(r"""["']?[\w.\-]+["']?\s*[:=]\s*["']?(-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)""")
 
 
 def setting_origins(
