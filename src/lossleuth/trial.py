@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lossleuth.observe.background import Executor, Finished, Plan
 from lossleuth.record.read import Record
@@ -14,6 +15,11 @@ from lossleuth.types import BadInput, Change, Effect
 
 # Steps at the end over which the loss is averaged: a fifth of the run, within limits.
 FEWEST_MEASURED, MOST_MEASURED = 4, 10
+# Changes for which every step is recorded and replayed: their trials are shorter.
+TAPED = frozenset(
+    ("follow_true_gradient", "follow_cross_entropy", "skip_softmax", "weigh_micro_batches")
+)
+SHORTER, FEWEST_STEPS = 3, 20
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,8 @@ class Measured:
     losses: tuple[float, ...]
     start: float
     measure: str
+    # The steps of those batches: only the same can be compared.
+    steps: tuple[int, ...] = ()
 
     @property
     def end(self) -> float:
@@ -30,6 +38,19 @@ class Measured:
         if not self.losses or not all(map(math.isfinite, self.losses)):
             return math.inf
         return statistics.fmean(self.losses)
+
+    @property
+    def told_steps(self) -> str:
+        """The steps in words."""
+        return f"steps {self.steps[0]} to {self.steps[-1]}" if self.steps else "no step"
+
+
+class _Key(NamedTuple):
+    """What makes a run the same as another."""
+
+    changes: tuple[Change, ...]
+    seed: int
+    steps: int
 
 
 class Trials:
@@ -53,7 +74,7 @@ class Trials:
         self._base = base
         self._until = until
         self._told = told
-        self._known: dict[tuple[tuple[Change, ...], int], Measured | str] = {}
+        self._known: dict[_Key, Measured | str] = {}
 
     def screen(self, changes: Sequence[Change]) -> dict[Change, Effect | str]:
         """One seed each: enough to tell what is worth a real trial, not enough to prove."""
@@ -64,31 +85,37 @@ class Trials:
         return self._effects(changes, seeds)
 
     def _effects(self, changes: Sequence[Change], seeds: int) -> dict[Change, Effect | str]:
-        wanted = [(self._base, seed) for seed in range(seeds)]
-        wanted += [((*self._base, change), seed) for change in changes for seed in range(seeds)]
+        wanted: list[_Key] = []
+        for change in changes:
+            steps = self._steps_of(change)
+            wanted += [_Key(self._base, seed, steps) for seed in range(seeds)]
+            wanted += [_Key((*self._base, change), seed, steps) for seed in range(seeds)]
         self._make([key for key in dict.fromkeys(wanted) if key not in self._known])
         return {change: self._effect(change, seeds) for change in changes}
 
-    def _make(self, wanted: Sequence[tuple[tuple[Change, ...], int]]) -> None:
-        count = max(FEWEST_MEASURED, min(MOST_MEASURED, self.steps // 5))
-        measured = tuple(range(max(1, self.steps - count), self.steps))
+    def _steps_of(self, change: Change) -> int:
+        if not any(c.name in TAPED for c in (*self._base, change)):
+            return self.steps
+        return max(min(FEWEST_STEPS, self.steps), self.steps // SHORTER)
+
+    def _make(self, wanted: Sequence[_Key]) -> None:
         plans = {
             key: Plan(
                 self._directory / f"{len(self._known) + i:03d}",
-                self.steps,
+                key.steps,
                 self._seconds,
-                loss_steps=(0, 1, *measured),
-                seed_shift=1000 * key[1],
-                changes=key[0],
+                loss_steps=(0, 1, *measured_steps(key.steps)),
+                seed_shift=1000 * key.seed,
+                changes=key.changes,
             )
             for i, key in enumerate(wanted)
         }
         done = {id(plan): key for key, plan in plans.items()}
 
         def told(finished: Finished) -> None:
-            changes, seed = done[id(finished.plan)]
-            names = ", ".join(c.sentence for c in changes) or "unchanged"
-            self._told(f"{names}, seed {seed + 1}: {_sentence(self._read(finished))}")
+            key = done[id(finished.plan)]
+            names = ", ".join(c.sentence for c in key.changes) or "unchanged"
+            self._told(f"{names}, seed {key.seed + 1}: {_sentence(self._read(finished))}")
 
         for finished in self._executor.run(list(plans.values()), self._until, told):
             self._known[done[id(finished.plan)]] = self._read(finished)
@@ -104,19 +131,23 @@ class Trials:
             ended = record.ended or {}
             if ended.get("how") == "intervention failed":
                 return str(ended.get("error"))
-            return measured(record, self.steps)
+            return measured(record, finished.plan.steps)
 
     def _effect(self, change: Change, seeds: int) -> Effect | str:
         differences, without, with_change, starts = [], [], [], []
-        measure = "true loss"
+        measure, steps = "true loss", self._steps_of(change)
         for seed in range(seeds):
-            a = self._known.get((self._base, seed), "not run")
-            b = self._known.get(((*self._base, change), seed), "not run")
+            a = self._known.get(_Key(self._base, seed, steps), "not run")
+            b = self._known.get(_Key((*self._base, change), seed, steps), "not run")
             if isinstance(a, str) or isinstance(b, str):
                 return a if isinstance(a, str) else str(b)
-            if a.measure != b.measure:
-                return f"one run gives a {a.measure}, the other a {b.measure}"
-            measure = a.measure
+            # A run that breaks has no loss of any kind; others must have the same.
+            if math.isfinite(a.end) and math.isfinite(b.end):
+                if a.measure != b.measure:
+                    return f"one run gives a {a.measure}, the other a {b.measure}"
+                if a.steps != b.steps:
+                    return f"one run was measured at {a.told_steps}, the other at {b.told_steps}"
+            measure = b.measure if math.isinf(a.end) else a.measure
             without.append(a.end)
             with_change.append(b.end)
             starts.append(a.start)
@@ -124,7 +155,8 @@ class Trials:
         error = _standard_error(differences)
         if len(set(differences)) == 1 and seeds > 1:
             # Seeds change nothing here: what is left is the noise between batches.
-            a, b = self._known[self._base, 0], self._known[(*self._base, change), 0]
+            a = self._known[_Key(self._base, 0, steps)]
+            b = self._known[_Key((*self._base, change), 0, steps)]
             assert isinstance(a, Measured) and isinstance(b, Measured)
             pairs = zip(a.losses, b.losses, strict=False)
             error = _standard_error([_difference(x, y) for x, y in pairs])
@@ -133,12 +165,22 @@ class Trials:
             _mean(differences),
             error,
             seeds,
-            self.steps,
+            steps,
             _mean(without),
             _mean(with_change),
             _mean(starts),
             measure,
         )
+
+
+def measured_steps(steps: int) -> range:
+    """The last steps of a run, over which its loss is averaged.
+
+    >>> list(measured_steps(20))
+    [16, 17, 18, 19]
+    """
+    count = max(FEWEST_MEASURED, min(MOST_MEASURED, steps // 5))
+    return range(max(1, steps - count), steps)
 
 
 def measured(record: Record, steps: int) -> Measured | str:
@@ -150,17 +192,19 @@ def measured(record: Record, steps: int) -> Measured | str:
             if loss is not None:
                 found[int(event.data["step"])] = float(loss)
     count = max(FEWEST_MEASURED, min(MOST_MEASURED, steps // 5))
-    last = [loss for step, loss in found.items() if step >= steps - count]
+    last = {step: loss for step, loss in found.items() if step >= steps - count}
     if len(last) >= FEWEST_MEASURED - 1:
         early = [loss for step, loss in found.items() if step <= 1]
-        return Measured(tuple(last), early[0] if early else math.nan, "true loss")
+        start = early[0] if early else math.nan
+        return Measured(tuple(last.values()), start, "true loss", tuple(last))
     losses = [float(x) for x in record.series("loss")] if "loss" in record.scalar_names else []
     broken = [x for x in losses if not math.isfinite(x)]
     if broken:
         return Measured((math.inf,), losses[0], "differentiated loss")
     if len(losses) < min(steps, FEWEST_MEASURED):
         return f"it made {len(losses)} steps, where {steps} were expected"
-    return Measured(tuple(losses[-count:]), losses[0], "differentiated loss")
+    at = tuple(range(len(losses))[-count:])
+    return Measured(tuple(losses[-count:]), losses[0], "differentiated loss", at)
 
 
 def _sentence(found: Measured | str) -> str:

@@ -39,7 +39,7 @@ def evidence_of(
             sizes=[record.parameter_sizes[name] for name in names],
             columns={c: record.matrix(c).tolist() for c in COLUMNS if c in record.columns},
             windows=events.get("tape", []),
-            settings=_last(events, "settings"),
+            settings=_settings(events.get("settings", [])),
             origins=_last(events, "origins"),
             provenance=_last(events, "provenance"),
             ending=ended | _ending(directory),
@@ -47,6 +47,12 @@ def evidence_of(
             effects=dict(effects or {}),
             failed=dict(failed or {}),
         )
+
+
+def _settings(declared: list[dict[str, Any]]) -> dict[str, Any]:
+    """The latest that knows of optimizers: at the end of a run they may be gone."""
+    known = [settings for settings in declared if settings.get("optimizers")]
+    return dict((known or declared or [{}])[-1])
 
 
 def _last(events: Mapping[str, list[dict[str, Any]]], kind: str) -> dict[str, Any]:

@@ -18,14 +18,16 @@ def stood_down(causes: Sequence[Cause], judgements: dict[str, Judgement]) -> dic
 
     A fault that is plainly there stays suspected; one that only a trial could show is untested.
     """
-    void = [c.id for c in causes if c.voids_trials and judgements[c.id].status is Status.PROVEN]
-    if not void:
+    proven = [c for c in causes if judgements[c.id].status is Status.PROVEN]
+    plain = [c.id for c in proven if judgements[c.id].harm is None]
+    void = [c.id for c in proven if c.voids_trials]
+    if not plain:
         return judgements
     found = dict(judgements)
     for identifier, judgement in judgements.items():
-        if judgement.status is Status.SUSPECTED and judgement.wants:
-            reason = f"{judgement.because} Trials mean nothing while {void[0]} is there."
-            there = judgement.wrongness is not None
+        there = judgement.wrongness is not None
+        if judgement.status is Status.SUSPECTED and judgement.wants and (void or not there):
+            reason = f"{judgement.because} Trials mean nothing while {plain[0]} is there."
             status = Status.SUSPECTED if there else Status.UNTESTED
             found[identifier] = replace(judgement, status=status, because=reason, wants=())
     return found

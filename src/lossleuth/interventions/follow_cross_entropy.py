@@ -6,10 +6,12 @@ Whatever loss the program differentiates, the mean cross-entropy of its targets 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from lossleuth.interventions.follow_true_gradient import put_gradients
-from lossleuth.interventions.intervention import Intervention
+from lossleuth.interventions.intervention import Intervention, parameters_of
 from lossleuth.probes.cross_entropy import cross_entropy, loss_read
+from lossleuth.tape.neutral import neutral
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.window import Backward, Window
 
@@ -25,17 +27,31 @@ class FollowCrossEntropy(Intervention):
 
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
         """Put that gradient where the engine's own was added."""
-        if window is None or run is None or run.returned:
+        if window is not None and run is not None and not run.returned:
+            put_gradients(window, run, self._gradients(window, list(run.before)))
+
+    def before_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """The same where gradients are made by hand, without a backward pass."""
+        window = self.window
+        if window is None or window.backwards:
             return
+        held = {id(p): p for p in parameters_of(optimizer)}
+        numbers = {i: held[id(t)] for i, t in window.tape.leaves.items() if id(t) in held}
+        with neutral(wide=False, gradients=True):
+            found = self._gradients(window, list(numbers))
+        for number, gradient in found.items():
+            parameter = numbers[number]
+            parameter.grad = None if gradient is None else gradient.to(parameter.dtype)
+
+    def _gradients(self, window: Window, numbers: list[int]) -> dict[int, Tensor | None]:
         tape = window.tape
         replay = Replay(tape, cuts=Cuts.OPENED)
         with torch.inference_mode(mode=False):
             leaves = {
-                i: replay.widened(tape.value(i).detach()).clone().requires_grad_()
-                for i in run.before
+                i: replay.widened(tape.value(i).detach()).clone().requires_grad_() for i in numbers
             }
         before, self._previous = self._previous, window
         pick = None if before is None or before is window else loss_read(before)
         loss = cross_entropy(window, leaves=leaves, pick=pick).mean
         found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
-        put_gradients(window, run, dict(zip(leaves, found, strict=True)))
+        return dict(zip(leaves, found, strict=True))

@@ -22,6 +22,8 @@ class Intervention:
 
     # Whether every step has to be recorded on a tape.
     wants_tape = False
+    # The step that is being recorded, where that is wanted.
+    window: Window | None = None
 
     def install(self, replace: Replace) -> None:
         """The program has not begun yet: put functions of torch in other places."""

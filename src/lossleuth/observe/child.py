@@ -14,7 +14,7 @@ from types import TracebackType
 
 from lossleuth.observe.limit import InterventionFailed, StopRun
 from lossleuth.observe.start import VARIABLE, Order, Watch
-from lossleuth.places import declare_user_file
+from lossleuth.places import declare_user_file, is_library
 
 
 def main() -> None:
@@ -28,6 +28,10 @@ def main() -> None:
     script = str(Path(sys.argv[0]).absolute())
     sys.path[0] = str(Path(script).resolve().parent)
     declare_user_file(script)
+    # A script that is part of a package has its modules beside it, and they are the user's too.
+    for beside in Path(script).resolve().parent.glob("*.py"):
+        if is_library(str(beside)):
+            declare_user_file(str(beside))
     watch.start()
     try:
         _run_as_main(script)

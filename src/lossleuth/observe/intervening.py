@@ -84,6 +84,7 @@ class Intervening:
             return
         with self._aside():
             for intervention in self._interventions:
+                intervention.window = self._taping.window
                 try:
                     getattr(intervention, what)(*args, **kwargs)
                 except Exception as error:

@@ -61,6 +61,11 @@ class Taping:
         return None if self._recorder is None else self._recorder.capture
 
     @property
+    def window(self) -> Window | None:
+        """What is recorded of the present step so far."""
+        return None if self._recorder is None else self._recorder.window
+
+    @property
     def is_overdue(self) -> bool:
         """Whether a recorded step is over and could not be looked at yet."""
         return self._paused
@@ -201,9 +206,9 @@ class Taping:
             self._recorder.window.module_hooks[name] = tuple(map(place_of_hook, hooks))
         self._recorder.enter_module(name)
 
-    def _leave_module(self, _module: nn.Module, _inputs: Any, _output: Any) -> None:
+    def _leave_module(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
         if self._recorder is not None:
-            self._recorder.leave_module()
+            self._recorder.leave_module(output)
 
 
 def _is_safe() -> bool:

@@ -15,11 +15,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lossleuth.probes.alignment import alignment, row_places
-from lossleuth.tape.replay import Replay
+from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.roles import PICKS, Roles, find_roles, roles_of, token_values
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
+
+# Logits that differ by no more than rounding.
+CONSTANT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class TrueLoss:
     # Standard deviation of the logits over all positions and classes.
     logits_std: float | None
     untested: str | None = None
+    # Norm of its gradient for all that is trained, where the logits are all the same.
+    gradient: float | None = None
 
 
 def true_loss(window: Window) -> TrueLoss:
@@ -56,7 +61,24 @@ def true_loss(window: Window) -> TrueLoss:
     except CannotReplay as reason:
         return TrueLoss(None, 0, None, own_targets=False, logits_std=None, untested=str(reason))
     loss = float(found.mean)
-    return TrueLoss(loss, found.count, roles.vocabulary, found.own_targets, spread)
+    size = _gradient_size(window) if spread <= CONSTANT else None
+    return TrueLoss(loss, found.count, roles.vocabulary, found.own_targets, spread, gradient=size)
+
+
+def _gradient_size(window: Window) -> float | None:
+    """How much of a gradient the true loss has, with every cut opened."""
+    tape = window.tape
+    held = {id(p) for update in window.updates for p in update.parameters}
+    numbers = [i for i, t in tape.leaves.items() if id(t) in held or i in tape.parameters]
+    leaves = {i: tape.value(i).detach().double().clone().requires_grad_() for i in numbers}
+    try:
+        mean = cross_entropy(window, leaves=leaves, dropout=False).mean
+    except CannotReplay:
+        return None
+    if not mean.requires_grad:
+        return 0.0
+    found = torch.autograd.grad(mean, list(leaves.values()), allow_unused=True)
+    return float(sum(float(g.square().sum()) for g in found if g is not None) ** 0.5)
 
 
 def cross_entropy(
@@ -160,7 +182,7 @@ def _scores(
     gradients: bool,
 ) -> Tensor:
     assert roles.scores is not None
-    replay = Replay(window.tape, gradients=gradients, dropout=dropout)
+    replay = Replay(window.tape, gradients=gradients, dropout=dropout, cuts=Cuts.OPENED)
     made = replay.run([roles.scores], before=roles.scores_at, leaves=leaves)
     return made[roles.scores]
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from lossleuth.probes.alignment import alignment
 from lossleuth.probes.coverage import coverage
-from lossleuth.probes.cross_entropy import true_loss
+from lossleuth.probes.cross_entropy import best_roles, true_loss
 from lossleuth.probes.cuts import cuts
+from lossleuth.probes.depth import depth
 from lossleuth.probes.descent import descent
 from lossleuth.probes.function_truth import function_truths
 from lossleuth.probes.gradient_truth import gradient_truth, stale_share
@@ -25,6 +26,8 @@ from lossleuth.probes.reported import reported
 from lossleuth.probes.softmaxes import softmaxes
 from lossleuth.probes.supply import supply
 from lossleuth.probes.target_places import target_places
+from lossleuth.probes.teacher import teacher
+from lossleuth.probes.terms import terms
 from lossleuth.probes.update_truth import update_truths
 from lossleuth.tape.roles import Roles, find_roles
 from lossleuth.tape.window import Window
@@ -51,6 +54,9 @@ PROBES: dict[str, Probe] = {
     "functions": lambda w, _: function_truths(w),
     "hooks": lambda w, _: [found for run in w.backwards for found in hooks(w, run)],
     "cuts": lambda w, _: [cuts(w, run) for run in w.backwards],
+    "depth": lambda w, _: [depth(w, run) for run in w.backwards],
+    "terms": lambda w, roles: terms(w, roles.run) if roles else [],
+    "teacher": teacher,
     "hand_gradients": lambda w, _: hand_gradients(w),
     "stale_share": lambda w, _: stale_share(w),
     "handling": lambda w, _: handling(w),
@@ -77,7 +83,7 @@ def look_at(window: Window) -> dict[str, Any]:
     errored: dict[str, str] = {}
     roles: Roles | None = None
     try:
-        roles = find_roles(window)
+        roles = find_roles(window) if window.backwards else best_roles(window)
     except Exception as error:
         errored["roles"] = f"{type(error).__name__}: {error}"
     for name, probe in PROBES.items():

@@ -32,12 +32,13 @@ def line_of_result(code: CodeType, position: int) -> int | None:
     names = [node.id for node in ast.walk(value) if isinstance(node, ast.Name)]
     if not isinstance(value, ast.Name) or not names:
         return value.lineno
-    lines = [node.lineno for node in ast.walk(function) if _assigns(node, names[0])]
+    statements = [node for node in ast.walk(function) if isinstance(node, ast.stmt)]
+    lines = [node.lineno for node in statements if _assigns(node, names[0])]
     before = [line for line in lines if line <= last.lineno]
     return max(before, default=value.lineno)
 
 
-def _assigns(node: ast.AST, name: str) -> bool:
+def _assigns(node: ast.stmt, name: str) -> bool:
     targets: list[ast.expr] = []
     if isinstance(node, ast.Assign):
         targets = node.targets

@@ -98,6 +98,11 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
     )
 
 
+def _is_alive(operations: list[Operation]) -> bool:
+    """Whether autograd takes part at all."""
+    return any(any(operation.live) for operation in operations)
+
+
 def _leading_to(tape: Tape, run: Backward) -> list[Operation]:
     return tape.needed_for([root for root in run.roots if root is not None], run.at)
 
@@ -105,6 +110,7 @@ def _leading_to(tape: Tape, run: Backward) -> list[Operation]:
 def _picked(tape: Tape, operations: list[Operation]) -> tuple[int | None, int | None, int | None]:
     """Targets, the target that counts for nothing, and what they picked from; the largest such."""
     best: tuple[int, int, int | None, int] | None = None
+    alive = _is_alive(operations)
     for operation in operations:
         if operation.name not in PICKS or len(operation.inputs) < 2:
             continue
@@ -114,6 +120,8 @@ def _picked(tape: Tape, operations: list[Operation]) -> tuple[int | None, int | 
         whole = not tape.layouts[index.id].dtype.is_floating_point
         classes = max(tape.layouts[source.id].shape, default=0)
         live = operation.function is not None or operation.live[operation.inputs.index(source.id)]
+        # Where nothing at all is live, gradients are made by hand.
+        live = live or not alive
         if not whole or classes < 2 or not live:
             continue
         ignored = operation.args[4] if operation.name.startswith("nll") else None
@@ -142,7 +150,8 @@ def _softmax(
         for operation in reversed(beside):
             if _count(tape, operation.inputs[0]) == wanted:
                 return operation
-    candidates = [op for op in operations if op.name in SOFTMAXES and op.live[0]]
+    alive = _is_alive(operations)
+    candidates = [op for op in operations if op.name in SOFTMAXES and (op.live[0] or not alive)]
     # A softmax whose result is multiplied with values again is attention, not a prediction.
     predictions = [op for op in candidates if "log" in op.name]
     return max(predictions, key=lambda op: (_count(tape, op.inputs[0]), op.number), default=None)
@@ -195,7 +204,9 @@ def _lookup(tape: Tape, operation: Operation) -> int | None:
         table, index = operation.inputs
         layout, indices = tape.layouts[table], tape.layouts[index]
         whole = indices.dtype in (torch.int64, torch.int32)
-        if layout.dtype.is_floating_point and whole and table in tape.parameters:
+        trained = tape.parameters
+        known = table in trained or (not trained and table in tape.leaves)
+        if layout.dtype.is_floating_point and whole and known:
             return index
     return None
 

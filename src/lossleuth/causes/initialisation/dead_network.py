@@ -27,6 +27,7 @@ import math
 from lossleuth.causes.reasoning import optimizer_place, true_losses, vocabulary
 from lossleuth.types import (
     Cause,
+    Change,
     Evidence,
     Judgement,
     Stage,
@@ -51,8 +52,10 @@ def judge(evidence: Evidence) -> Judgement:
     spread = max(t["logits_std"] for t in known)
     if spread > CONSTANT:
         return refuted(f"logits differ: their standard deviation is {spread:.3g}, not 0")
-    gradients = [float(x) for w in evidence.windows for x in _gradients(w)]
-    if gradients and max(gradients) > NO_GRADIENT:
+    gradients = [float(t["gradient"]) for t in known if t.get("gradient") is not None]
+    if not gradients:
+        return untested("all logits are equal, and their gradient is not known")
+    if max(gradients) > NO_GRADIENT:
         return refuted(f"a gradient of {max(gradients):.2g} gets through, where 0 would be dead")
     classes, losses = vocabulary(evidence) or 0, true_losses(evidence)
     loss, floor = losses[-1][1], math.log(classes) if classes else math.nan
@@ -66,17 +69,8 @@ def judge(evidence: Evidence) -> Judgement:
         _where(evidence),
         Wrongness("standard deviation of the logits", spread, 1.0, CONSTANT),
         remedy="Initialise the weights: gains 1, matrices random.",
+        cure=Change.of("redraw_weights"),
     )
-
-
-def _gradients(window: object) -> list[float]:
-    """Sizes of the true gradient, of what is followed and of what is read."""
-    assert isinstance(window, dict)
-    found = []
-    for truth in window.get("gradient_truth") or ():
-        rows = truth.get("parameters") or ()
-        found.append(math.hypot(*(p["true_norm"] for p in rows)) if rows else 0.0)
-    return found
 
 
 def _where(evidence: Evidence) -> Where | None:
@@ -89,7 +83,7 @@ CAUSE = Cause(
     Stage.INITIALISATION,
     "the output is constant and no gradient gets through",
     judge,
-    ("true_loss", "gradient_truth"),
+    ("true_loss",),
     overlaps=("input_ignored", "loss_disconnected", "lr_too_low"),
     voids_trials=True,
 )

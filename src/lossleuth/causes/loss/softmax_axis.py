@@ -86,5 +86,4 @@ CAUSE = Cause(
     judge,
     ("softmaxes",),
     overlaps=("future_leak", "batch_leak"),
-    voids_trials=True,
 )

@@ -64,5 +64,4 @@ CAUSE = Cause(
     judge,
     ("leaks",),
     overlaps=("softmax_axis", "future_leak"),
-    voids_trials=True,
 )

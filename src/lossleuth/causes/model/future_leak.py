@@ -74,5 +74,4 @@ CAUSE = Cause(
     judge,
     ("leaks", "alignment"),
     overlaps=("softmax_axis", "batch_leak"),
-    voids_trials=True,
 )
