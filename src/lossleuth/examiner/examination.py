@@ -12,7 +12,7 @@ from typing import Any
 
 from lossleuth.catalogue import causes as all_causes
 from lossleuth.examiner.evidence import evidence_of
-from lossleuth.examiner.judging import judge_all, stood_down, wanted
+from lossleuth.examiner.judging import explained, judge_all, stood_down, wanted
 from lossleuth.examiner.learning import OVERFIT, Learning, learning
 from lossleuth.examiner.verdict import Verdict, ranked
 from lossleuth.observe.background import Executor, Finished, Plan, last_words
@@ -215,6 +215,7 @@ class Examination:
         self, evidence: Evidence, judgements: dict[str, Judgement], state: Learning
     ) -> Verdict:
         known = [c for c in self._causes if c.id in judgements]
+        judgements = explained(known, judgements)
         order = ranked(known, judgements)
         statuses = {judgements[i].status for i in order}
         if Status.PROVEN in statuses:

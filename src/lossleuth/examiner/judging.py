@@ -33,6 +33,28 @@ def stood_down(causes: Sequence[Cause], judgements: dict[str, Judgement]) -> dic
     return found
 
 
+def explained(causes: Sequence[Cause], judgements: dict[str, Judgement]) -> dict[str, Judgement]:
+    """Suspicions that a proven fault explains, or that were not tried without it, are dropped.
+
+    They are untested, with the reason: the fault may well be the whole story.
+    """
+    proven = [c for c in causes if judgements[c.id].status is Status.PROVEN]
+    if not proven:
+        return judgements
+    found = dict(judgements)
+    for cause in causes:
+        judgement = judgements[cause.id]
+        if judgement.status is not Status.SUSPECTED:
+            continue
+        other = next((p for p in proven if cause.id in p.overlaps or p.id in cause.overlaps), None)
+        if other is None and judgement.wrongness is not None:
+            continue
+        name = (other or proven[0]).id
+        reason = f"{judgement.because} It was not tried without {name}, which is proven."
+        found[cause.id] = replace(judgement, status=Status.UNTESTED, because=reason, wants=())
+    return found
+
+
 def _judged(cause: Cause, evidence: Evidence) -> Judgement:
     try:
         return cause.judge(evidence)
