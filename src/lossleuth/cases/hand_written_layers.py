@@ -87,7 +87,7 @@ class Attention:
         keys, values = k_BHTK[self.used], v_BHTK[self.used]
         scores_BHTT = self.masked(q_BHTK @ keys.transpose(-2, -1) * q_BHTK.shape[-1] ** -0.5)
         weights_BHTT = scores_BHTT.softmax(-1)
-        return weights_BHTT, weights_BHTT @ values
+        return weights_BHTT, (weights_BHTT @ values).transpose(1, 2).flatten(2)
 
     def masked(self, scores_BHTT: Tensor) -> Tensor:
         """The scores without those of later positions, where there is a mask."""
@@ -98,7 +98,7 @@ class Attention:
 
     def forward(self, qkv: Tensor) -> Tensor:
         """What each position takes from the others."""
-        return self.attend(*self.split(qkv))[1].transpose(1, 2).flatten(2)
+        return self.attend(*self.split(qkv))[1]
 
     def backward(self, qkv: Tensor, given_BTC: Tensor) -> Tensor:
         """The gradient for queries, keys and values."""
