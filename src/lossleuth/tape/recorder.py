@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,12 @@ from torch.utils import _python_dispatch as dispatch
 
 from lossleuth.tape.capture import Capture
 from lossleuth.tape.frames import place_of
+from lossleuth.tape.schemas import tensors_in
 from lossleuth.tape.window import Backward, Gradients, Update, Window
+
+# Results of modules whose gradients are kept, and how many numbers those may have.
+MOST_BOUNDARIES = 64
+MOST_NUMBERS = 1 << 23
 
 
 class Recorder:
@@ -22,6 +28,8 @@ class Recorder:
         self.window = Window(step, self.capture.tape)
         self._entered = False
         self._hooks: list[Any] = []
+        # The node of the graph, and which of its results, that each module's result came from.
+        self._nodes: dict[int, tuple[Any, int]] = {}
 
     def start(self) -> None:
         """Record from now on."""
@@ -43,6 +51,7 @@ class Recorder:
         """Leave nothing on the program's graph, and nothing to look at."""
         while self._hooks:
             self._hooks.pop().remove()
+        self._nodes.clear()
         self.window.backwards.clear()
         self.window.updates.clear()
 
@@ -52,10 +61,19 @@ class Recorder:
         """A module begins its forward pass."""
         self.capture.modules.append(name)
 
-    def leave_module(self) -> None:
-        """It is done."""
-        if self.capture.modules:
-            self.capture.modules.pop()
+    def leave_module(self, output: Any = None) -> None:
+        """It is done, with this result."""
+        if not self.capture.modules:
+            return
+        name = self.capture.modules.pop()
+        made = next(tensors_in(output), None)
+        node = None if made is None else made.grad_fn
+        if made is not None and node is not None and made.is_floating_point() and made.dim() > 1:
+            number = self.capture.known(made)
+            # A result that several modules hand on is the innermost one's.
+            if number is not None and number not in self.window.boundaries:
+                self.window.boundaries[number] = name
+                self._nodes[number] = (node, made.output_nr)
 
     # backward
 
@@ -75,7 +93,11 @@ class Recorder:
         given += [None] * (len(known) - len(given))
         at, before = len(window.tape.operations), _gradients(window.tape.parameters)
         run = Backward(at, known, given, before, place=place, creates_graph=creates_graph)
-        self._hooks = [*self._watch_functions(), *self._watch_hooked(run)]
+        self._hooks = [
+            *self._watch_functions(),
+            *self._watch_hooked(run),
+            *self._watch_boundaries(run),
+        ]
         capture.pause()
         return run
 
@@ -111,6 +133,18 @@ class Recorder:
             if tensor is not None and number not in parameters:
                 hooks.append(tensor.register_hook(_holder(run, number)))  # type: ignore[no-untyped-call]  # untyped
         return hooks
+
+    def _watch_boundaries(self, run: Backward) -> list[Any]:
+        """Keep the gradients of the results of modules, of the outermost where there are many."""
+        layouts, boundaries = self.window.tape.layouts, self.window.boundaries
+        chosen: list[int] = []
+        room = MOST_NUMBERS
+        for number in sorted(self._nodes, key=lambda i: boundaries[i].count(".")):
+            room -= math.prod(layouts[number].shape)
+            if room > 0 and len(chosen) < MOST_BOUNDARIES:
+                chosen.append(number)
+        kept = ((number, *self._nodes[number]) for number in chosen)
+        return [node.register_prehook(_taker(run, number, which)) for number, node, which in kept]
 
     # update
 
@@ -184,6 +218,16 @@ def _keeper(call: Any) -> Any:
             call.given = [None if g is None else g.detach().clone() for g in given]
 
     return keep
+
+
+def _taker(run: Backward, number: int, which: int) -> Any:
+    def take(gradients: Sequence[Tensor | None]) -> None:
+        gradient = gradients[which]
+        if gradient is not None:
+            with dispatch._disable_current_modes():
+                run.at_boundaries[number] = gradient.detach().clone()
+
+    return take
 
 
 def _holder(run: Backward, number: int) -> Any:

@@ -28,6 +28,8 @@ class Backward:
     creates_graph: bool = False
     # Gradients of tensors that have hooks, after those have run.
     hooked: dict[int, Tensor] = field(default_factory=dict)
+    # Gradients of results of modules.
+    at_boundaries: dict[int, Tensor] = field(default_factory=dict)
 
     def added(self) -> Gradients:
         """What this run contributed to each parameter's gradient."""
@@ -70,12 +72,15 @@ class Window:
     names: dict[int, str] = field(default_factory=dict)
     # Modules with backward hooks, and where those were written.
     module_hooks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # Results of modules, with the module's path.
+    boundaries: dict[int, str] = field(default_factory=dict)
     # What replays have given so far, for as long as somebody looks at the window.
     replayed: dict[tuple[int, bool], Any] = field(default_factory=dict, repr=False)
 
     def between(self, run: Backward) -> list[int]:
         """Tensors between parameters and loss whose gradient was watched."""
-        return [i for i in self.tape.hooks if i not in run.before]
+        watched = dict.fromkeys([*self.tape.hooks, *run.at_boundaries])
+        return [i for i in watched if i not in run.before]
 
     def name_of(self, parameter: int) -> str:
         """The parameter's name where it has one, else its shape."""
