@@ -153,7 +153,7 @@ class Trials:
             starts.append(a.start)
             differences.append(_difference(a.end, b.end))
         error = _standard_error(differences)
-        if len(set(differences)) == 1 and seeds > 1:
+        if len(set(differences)) == 1 and seeds > 1 and math.isfinite(differences[0]):
             # Seeds change nothing here: what is left is the noise between batches.
             a = self._known[_Key(self._base, 0, steps)]
             b = self._known[_Key((*self._base, change), 0, steps)]

@@ -24,3 +24,9 @@ def test_an_order_that_cannot_be_read_is_said_and_harms_nothing(
     monkeypatch.setenv(VARIABLE, "{not json")
     start_from_environment()
     assert "this process is not watched" in capsys.readouterr().err
+
+
+def test_who_only_wants_losses_is_not_told_where_things_came_from() -> None:
+    assert Order("runs/x", {}, process=1, loss_steps=(0, 9)).is_trial
+    assert not Order("runs/x", {}, process=1, loss_steps=(0, 9), tape=(1,)).is_trial
+    assert not Order("runs/x", {}, process=1).is_trial

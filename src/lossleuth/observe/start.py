@@ -56,6 +56,11 @@ class Order:
         changes = tuple((name, dict(options)) for name, options in self.changes)
         object.__setattr__(self, "changes", changes)
 
+    @property
+    def is_trial(self) -> bool:
+        """Whether only losses are wanted: where things came from was seen before."""
+        return bool(self.loss_steps) and not self.tape
+
     def environment(self) -> dict[str, str]:
         """Variables that make this order reach every process that the script starts."""
         paths = [STARTUP_FOLDER, os.environ.get("PYTHONPATH", "")]
@@ -96,11 +101,11 @@ class Watch:
             if self._hooks is not None:
                 self._hooks.remove()
             if self.observer is not None and (self._main or self.observer.steps):
-                summary = self.provenance.summary()
-                self.observer.told("provenance", summary)
-                self.observer.trace_origins(
-                    list({*summary["files_read"], *summary["files_mapped"]})
-                )
+                if not self._order.is_trial:
+                    summary = self.provenance.summary()
+                    files = [*summary["files_read"], *summary["files_mapped"]]
+                    self.observer.told("provenance", summary)
+                    self.observer.trace_origins(list(dict.fromkeys(files)))
                 self.observer.finish(reason)
         except Exception as error:
             self.failures.note("finish", error)
