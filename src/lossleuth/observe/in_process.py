@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import copy
 import os
+import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from lossleuth.files import make_directory
@@ -34,7 +36,7 @@ class InProcess:
         self._batches = list(batches)
         self._weights = copy.deepcopy(model.state_dict())
         self._state = copy.deepcopy(optimizer.state_dict())
-        self._random = torch.get_rng_state()
+        self._wanting = [p.requires_grad for p in model.parameters()]
 
     def run(
         self,
@@ -42,7 +44,18 @@ class InProcess:
         until: float = float("inf"),
         told: Callable[[Finished], None] = lambda _: None,
     ) -> list[Finished]:
-        """Carry out all plans for which there is time."""
+        """Carry out all plans for which there is time; chance goes on as if there had been none."""
+        states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+        try:
+            return self._carry_out_all(plans, until, told)
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
+            torch.set_rng_state(states[2])
+
+    def _carry_out_all(
+        self, plans: Sequence[Plan], until: float, told: Callable[[Finished], None]
+    ) -> list[Finished]:
         found = []
         for plan in plans:
             if time.monotonic() >= until:
@@ -76,11 +89,11 @@ class InProcess:
         finally:
             watch.finish(ending)
             self._restore()
-            torch.set_rng_state(self._random)
         return Finished(plan, 0, time.monotonic() - began)
 
     def _restore(self) -> None:
         self._model.load_state_dict(self._weights)
         self._optimizer.load_state_dict(copy.deepcopy(self._state))
-        for parameter in self._model.parameters():
+        for parameter, wants in zip(self._model.parameters(), self._wanting, strict=True):
+            parameter.requires_grad_(wants)
             parameter.grad = None
