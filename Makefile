@@ -17,9 +17,8 @@ $(READY): pyproject.toml constraints.txt $(NATIVE)
 	$(BIN)/pip install --quiet --constraint constraints.txt torch==2.13.0 --editable '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## train the reference model on Python's documentation and let it write
-	$(BIN)/lossleuth train --out runs/demo --overwrite
-	$(BIN)/lossleuth generate runs/demo --prompt "The " --tokens 300
+demo: $(READY)  ## judge a founding case: what was believed, what is true, what proves it
+	$(BIN)/lossleuth demo
 
 test: lint types unit  ## lint, format check, strict types, tests
 

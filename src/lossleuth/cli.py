@@ -272,6 +272,20 @@ def examine(
 
 @app.command()
 @_plainly
+def demo(
+    case: Annotated[str, typer.Argument(metavar="[CASE]", help="a founding case")] = "rising_loss",
+    out: Annotated[
+        Path | None, typer.Option(help="run directory [default: runs/<date>-<time>]")
+    ] = None,
+) -> None:
+    """Judge one of the five founding cases and tell its story."""
+    from lossleuth.cases.telling import tell
+
+    tell(case, out, typer.echo)
+
+
+@app.command()
+@_plainly
 def causes() -> None:
     """List the causes that are known, with what each needs to be judged."""
     from lossleuth.examiner.commands import listed

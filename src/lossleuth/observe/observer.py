@@ -21,6 +21,7 @@ from lossleuth.observe.resolved import resolved_settings, settings_signature
 from lossleuth.observe.statistics import READINGS
 from lossleuth.observe.taping import Taping
 from lossleuth.observe.tracing import Known, origins
+from lossleuth.observe.unreached import step_call_after
 from lossleuth.observe.window import StepWindow
 from lossleuth.places import reading_place, user_place
 from lossleuth.probes.look import look_at, look_at_loss
@@ -302,9 +303,11 @@ class Observer:
             {"class": type(o).__name__, "place": self.made_at.get(o)} for o in self.made_optimizers
         ]
         losses = [plain_number(loss) for loss in (*window.losses[:4], *window.losses[-4:])]
+        backward = window.places.get("backward")
         return {
             "backwards": window.backwards,
             "places": window.places,
+            "step_call": step_call_after(backward) if backward else None,
             "idle_optimizers": idle,
             "losses": losses,
             "supervised": window.supervised,

@@ -50,7 +50,7 @@ def judge(evidence: Evidence) -> Judgement:
         return Judgement(
             Status.PROVEN,
             because,
-            first_place([places.get("backward"), *idle]),
+            first_place([unfinished.get("step_call"), places.get("backward"), *idle]),
             Wrongness("updates", 0.0, float(passes), 0.0),
             remedy="See why optimizer.step() is not reached.",
         )
