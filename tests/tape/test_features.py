@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 import torch
-from steps import WIDTH, recorded_step
+from steps import VOCABULARY, WIDTH, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lossleuth.probes.alignment import alignment
+from lossleuth.probes.leaks import leaks
 from lossleuth.tape.features import Features, find_features
 from lossleuth.tape.roles import MOVES, find_roles
 from lossleuth.tape.window import Window
@@ -55,3 +60,55 @@ def test_a_product_of_two_computed_tensors_has_no_features() -> None:
         return F.cross_entropy((x @ x.transpose(1, 2)).flatten(0, 1), torch.zeros(24).long())
 
     assert features_of(recorded_step(loss)) is None
+
+
+class FusedLoss(torch.autograd.Function):
+    """Takes features to a loss, a few classes at a time, as kernels do."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, table: Tensor, targets: Tensor) -> Tensor:
+        total, target = torch.zeros(len(x)), torch.zeros(len(x))
+        for start in range(0, len(table), 8):
+            tile = x @ table[start : start + 8].t()
+            total += tile.exp().sum(-1)
+            for row, wanted in enumerate(targets.tolist()):
+                if start <= wanted < start + 8:
+                    target[row] = tile[row, wanted - start]
+        ctx.save_for_backward(x, table, targets)
+        return (total.log() - target).mean()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        x, table, targets = ctx.saved_tensors
+        error = (x @ table.t()).softmax(-1) - F.one_hot(targets, len(table))
+        error = gradient * error / len(x)
+        return error @ table, error.t() @ x, None
+
+
+def fused_loss(offset: int) -> Any:
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        x = hidden(model, tokens[:, :-1])[:, 2:6]
+        wanted = tokens[:, 2 + offset : 6 + offset]
+        return FusedLoss.apply(x.reshape(-1, WIDTH), model.head.weight, wanted.reshape(-1))  # type: ignore[no-any-return,union-attr]  # a tensor
+
+    return loss
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2])
+def test_a_function_that_never_shows_logits_has_features_and_targets(offset: int) -> None:
+    window = recorded_step(fused_loss(offset))
+    roles = find_roles(window)
+    assert roles is not None
+    assert roles.features is not None
+    assert window.tape.layouts[roles.features.number].shape == (3, 8, WIDTH)
+    assert (roles.logits, roles.vocabulary) == (None, VOCABULARY)
+    assert alignment(window, roles).offset == offset
+
+
+def test_leaks_are_seen_in_features_too() -> None:
+    for causal in (True, False):
+        window = recorded_step(fused_loss(1), lambda m, c=causal: setattr(m, "causal", c))
+        found = leaks(window, find_roles(window))
+        assert found.untested is None
+        assert found.future is not None
+        assert (found.future == 0) == causal

@@ -53,7 +53,7 @@ def alignment(window: Window, roles: Roles | None) -> Alignment:
 
 def supervision(window: Window, roles: Roles | None) -> tuple[Tensor, Tensor, Tensor]:
     """Tokens, and for each row of the loss its flat place among them and its target."""
-    if roles is None or roles.targets is None or roles.scores is None or roles.logits is None:
+    if roles is None or roles.targets is None or (roles.logits is None and not roles.features):
         raise CannotReplay("no targets that a loss picks by were found")
     tokens = token_values(window.tape, roles)
     if tokens is None or tokens.dim() != 2:
@@ -94,19 +94,18 @@ def _shares(
 
 def row_places(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
     """For each row of the loss, the flat position in the batch whose logits it uses."""
-    tape = window.tape
-    assert roles.logits is not None and roles.scores is not None
+    tape, origin = window.tape, torch.arange(tokens.numel(), dtype=torch.float64)
+    if roles.features is not None:
+        first = roles.features
+        taken = _sent(window, first.number, tokens.numel(), first.factor, first.taken_at)
+        origin = taken.median(-1).values.reshape(-1)
+    if roles.logits is None or roles.scores is None:
+        return _whole(origin, tokens.numel())
     shape = tape.layouts[roles.logits].shape
     classes = roles.vocabulary or 1
     if shape[-1] != classes:
         raise CannotReplay("the classes are not the last axis of the logits")
     rows = math.prod(shape) // classes
-    if roles.features is not None:
-        first = roles.features
-        taken = _sent(window, first.number, tokens.numel(), first.factor, first.product.number)
-        origin = taken.median(-1).values.reshape(-1)
-    else:
-        origin = torch.arange(tokens.numel(), dtype=torch.float64)
     if len(origin) != rows:
         raise CannotReplay("the logits are not one row per token")
     moved = _sent(window, roles.logits, rows, roles.scores, roles.scores_at)

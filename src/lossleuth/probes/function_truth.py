@@ -199,4 +199,10 @@ def _line_of(call: FunctionCall, number: int) -> int | None:
 def _source(call: FunctionCall) -> tuple[str | None, int | None]:
     backward = getattr(call.cls, "backward", None)
     code = getattr(backward, "__code__", None)
-    return (None, None) if code is None else (code.co_filename, code.co_firstlineno)
+    if code is None:
+        return None, None
+    # The first line of code that it has, not that of its decorators.
+    lines = [line for _, _, line in code.co_lines() if line is not None]
+    return code.co_filename, min(
+        (n for n in lines if n > code.co_firstlineno), default=code.co_firstlineno
+    )

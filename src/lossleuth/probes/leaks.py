@@ -48,15 +48,16 @@ class Leaks:
 
 def leaks(window: Window, roles: Roles | None) -> Leaks:
     """Change tokens and see which logits move."""
-    if roles is None or roles.logits is None or roles.tokens is None:
+    watched = None if roles is None else roles.logits
+    if roles is not None and roles.features is not None:
+        watched = roles.features.number
+    if roles is None or watched is None or roles.tokens is None:
         return Leaks(None, None, None, None, "no logits that depend on tokens were found")
     tape, tokens = window.tape, token_values(window.tape, roles)
     if tokens is None or tokens.dim() != 2:
         return Leaks(None, None, None, None, "the tokens are not rows of positions")
-    watched, width = roles.logits, roles.vocabulary or 1
-    if roles.features is not None:
-        watched, width = roles.features.number, tape.layouts[roles.features.number].shape[-1]
     shape = tape.layouts[watched].shape
+    width = shape[-1] if roles.features is not None else roles.vocabulary or 1
     if math.prod(shape) != tokens.numel() * width or shape[-1] != width:
         return Leaks(None, None, None, None, "the logits are not one row per token")
     found = alignment(window, roles)

@@ -19,11 +19,9 @@ class Features:
     """The features, and the product that takes them, moved, into logits."""
 
     number: int
-    # Its factor that came from the features.
+    # Its factor that came from the features, and when it is taken.
     factor: int
-    product: Operation
-    # What the product gives.
-    made: int
+    taken_at: int
 
 
 def find_features(
@@ -47,7 +45,38 @@ def find_features(
     free = [i for i in factors if _origin(makers, i, moves) not in tape.parameters]
     if len(factors) < 2 or len(free) != 1:
         return None
-    return Features(_origin(makers, free[0], moves), free[0], maker, number)
+    return Features(_origin(makers, free[0], moves), free[0], maker.number)
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A function that makes a loss of features without ever showing logits."""
+
+    features: Features
+    targets: int
+    classes: int
+
+
+def find_fused(
+    tape: Tape, makers: dict[int, Operation], before: int, moves: frozenset[str]
+) -> Fused | None:
+    """The last such call: features, a matrix of as many columns, a whole number for each row."""
+    for call in reversed(tape.functions):
+        if call.first >= before:
+            continue
+        shapes = {i: tape.layouts[i].shape for i in call.inputs}
+        origins = {i: _origin(makers, i, moves) for i in call.inputs}
+        whole = [i for i in call.inputs if not tape.layouts[i].dtype.is_floating_point]
+        floats = [i for i in call.inputs if i not in whole and len(shapes[i]) >= 2]
+        tables = [i for i in floats if origins[i] in tape.parameters and len(shapes[i]) == 2]
+        for targets in whole:
+            for number in floats:
+                rows = math.prod(shapes[number][:-1])
+                fitting = [t for t in tables if t != number and shapes[t][1] == shapes[number][-1]]
+                if fitting and number not in tables and math.prod(shapes[targets]) == rows > 1:
+                    features = Features(origins[number], number, call.first)
+                    return Fused(features, targets, shapes[fitting[0]][0])
+    return None
 
 
 def _origin(makers: dict[int, Operation], number: int, moves: frozenset[str]) -> int:

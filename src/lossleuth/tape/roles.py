@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lossleuth.tape.features import Features, find_features
+from lossleuth.tape.features import Features, Fused, find_features, find_fused
 from lossleuth.tape.replay import Replay
 from lossleuth.tape.schemas import is_random
 from lossleuth.tape.substitutes import CannotReplay
@@ -69,6 +69,9 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
     makers = tape.makers()
     targets, ignored, probabilities = _picked(tape, operations)
     softmax = _softmax(tape, operations, makers, probabilities)
+    fused = find_fused(tape, makers, run.at, MOVES)
+    if fused is not None and (softmax is None or targets is None):
+        return _fused_roles(tape, run, makers, fused)
     if softmax is None:
         return Roles(run, None, -1, None, None, None, targets, ignored, None, None)
     scores, axis = softmax.inputs[0], _axis(softmax, tape)
@@ -79,7 +82,7 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
     if features is not None:
         shape = tape.layouts[features.number].shape
         rows.append(_count(tape, features.number) // max(shape[-1] if shape else 1, 1))
-    lookup = _tokens(tape, logits, makers, rows)
+    lookup = _tokens(tape, logits, makers, rows, vocabulary)
     tokens, tokens_at, count = (None, None, 0) if lookup is None else lookup
     # Logits that are one row per token speak for themselves.
     features = features if count != rows[0] and count == rows[-1] else None
@@ -95,6 +98,17 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
         tokens,
         tokens_at,
         features,
+    )
+
+
+def _fused_roles(tape: Tape, run: Backward, makers: dict[int, Operation], fused: Fused) -> Roles:
+    """Roles where logits exist only inside a function, a few at a time."""
+    shape = tape.layouts[fused.features.number].shape
+    rows = [_count(tape, fused.features.number) // max(shape[-1], 1)]
+    lookup = _tokens(tape, fused.features.number, makers, rows, fused.classes)
+    tokens, at, _ = (None, None, 0) if lookup is None else lookup
+    return Roles(
+        run, None, -1, fused.classes, None, None, fused.targets, None, tokens, at, fused.features
     )
 
 
@@ -177,13 +191,13 @@ def _unmoved(tape: Tape, makers: dict[int, Operation], number: int, classes: int
 
 
 def _tokens(
-    tape: Tape, logits: int, makers: dict[int, Operation], rows: list[int]
+    tape: Tape, logits: int, makers: dict[int, Operation], rows: list[int], vocabulary: int
 ) -> tuple[int, int, int] | None:
     """The lookup that has one token for each row of logits, else the largest; the latest of such.
 
     An encoder's tokens are looked up before the decoder's, whose rows are the logits'.
     """
-    found: tuple[tuple[int, int], tuple[int, int, int]] | None = None
+    found: tuple[tuple[int, bool, int], tuple[int, int, int]] | None = None
     for operation in tape.needed_for([logits], _after(makers, logits)):
         index = _lookup(tape, operation)
         if index is None or _counts_up(tape, index) or _is_computed(tape, index, operation.number):
@@ -191,8 +205,10 @@ def _tokens(
         size = _count(tape, index)
         # Rows of logits first, then rows of features, then the largest.
         fits = len(rows) - rows.index(size) if size in rows else 0
-        if found is None or (fits, size) >= found[0]:
-            found = (fits, size), (index, operation.number, size)
+        # Kinds of segments are looked up too, in a table that has no row for each class.
+        table = tape.layouts[operation.inputs[0]].shape[0] == vocabulary
+        if found is None or (fits, table, size) >= found[0]:
+            found = (fits, table, size), (index, operation.number, size)
     return None if found is None else found[1]
 
 
