@@ -16,15 +16,15 @@ from lossleuth.examiner.judging import explained, judge_all, stood_down, wanted
 from lossleuth.examiner.learning import OVERFIT, Learning, learning
 from lossleuth.examiner.verdict import Verdict, ranked
 from lossleuth.observe.background import Executor, Finished, Plan, last_words
-from lossleuth.trial import Trials
+from lossleuth.trial import TAPED, Trials
 from lossleuth.types import BadInput, Cause, Change, Effect, Evidence, Judgement, Status
 
 # Steps that are recorded and replayed, as far as the run gets.
 WINDOWS = (0, 1, 4, 16, 60, 150)
-CURED_WINDOWS = (1, 16, 60)
+CURED_WINDOWS = (1, 24, 60)
 # A trial has so many steps, within what it may take.
-FEWEST_STEPS, MOST_STEPS = 24, 100
-TRIAL_SECONDS = 6.0
+FEWEST_STEPS, MOST_STEPS = 24, 80
+TRIAL_SECONDS = 4.0
 # Share of the budget that the first look may take.
 OBSERVING = 0.4
 MOST_ROUNDS = 3
@@ -65,9 +65,10 @@ class Examination:
         evidence = Evidence()
         state = Learning(None, "nothing was observed")
         cures: tuple[Change, ...] = ()
+        first, known = evidence, judgements
         try:
-            evidence = self._observe(directory, cures)
-            judgements = self._judge(evidence, cured=False)
+            first = evidence = self._observe(directory, cures)
+            known = judgements = self._judge(evidence, cured=False)
             self._tell_ruled_out(judgements)
             for round_number in range(MOST_ROUNDS):
                 trials = self._trials(evidence, cures, round_number)
@@ -77,18 +78,26 @@ class Examination:
                     first, known = evidence, dict(judgements)
                 else:
                     known = _merged(known, judgements)
-                if cure is None or not self._has_time(0.25) or round_number == MOST_ROUNDS - 1:
+                last = self.interrupted or round_number == MOST_ROUNDS - 1
+                if cure is None or last or not self._has_time(0.25):
                     break
                 cures = (*cures, cure)
                 self._told(f"looking again with {cure.sentence} in, for a second fault")
-                evidence = self._observe(self._request.out / f"cured{round_number + 1}", cures)
+                try:
+                    evidence = self._observe(self._request.out / f"cured{round_number + 1}", cures)
+                except BadInput as reason:
+                    self._told(f"with {cure.sentence} in, it does not train: {reason}")
+                    break
                 judgements = self._judge(evidence, cured=True)
-            evidence, judgements = first, known
-            evidence, state = self._learns(evidence, judgements)
+            first, state = self._learns(first, known)
         except KeyboardInterrupt:
-            self.interrupted = True
-            self._told("ended by Ctrl-C: what is known so far follows")
-        return self._verdict(evidence, judgements, state)
+            self._interrupt()
+        # What was judged with a cure in is of another run, and already merged.
+        return self._verdict(first, known, state)
+
+    def _interrupt(self) -> None:
+        self.interrupted = True
+        self._told("ended by Ctrl-C: what is known so far follows")
 
     # observing
 
@@ -97,7 +106,10 @@ class Examination:
         left = self._until - time.monotonic()
         seconds = max(5.0, min(OBSERVING * request.budget, left / 2))
         # With a cure in, the second look is a short one.
-        steps = min(request.steps, MOST_STEPS) if changes else request.steps
+        steps = request.steps
+        if changes:
+            taped = any(change.name in TAPED for change in changes)
+            steps = min(steps, MOST_STEPS // 2 if taped else MOST_STEPS)
         windows = tuple(w for w in (CURED_WINDOWS if changes else WINDOWS) if w < steps)
         self._told(f"running {request.name} for up to {steps} steps")
         plan = Plan(directory, steps, seconds, tape=windows, changes=changes)
@@ -114,7 +126,10 @@ class Examination:
                 steps=bad + 1,
             )
             (finished,) = self._executor.run([again], self._until)
-            found = self._read(finished)
+            try:
+                found = self._read(finished)
+            except BadInput:
+                return evidence
             windows_found = [*evidence.windows, *found.windows]
             evidence = replace(evidence, windows=windows_found)
         return evidence
@@ -169,7 +184,12 @@ class Examination:
             changes, seeds = wishes
             asked |= {(change, seeds) for change in changes}
             self._told(f"trying {', '.join(c.sentence for c in changes)} on {seeds} seed(s)")
-            for change, found in trials.run(changes, seeds).items():
+            try:
+                answers = trials.run(changes, seeds)
+            except KeyboardInterrupt:
+                self._interrupt()
+                break
+            for change, found in answers.items():
                 if isinstance(found, Effect):
                     effects[change] = found
                 else:
@@ -200,7 +220,8 @@ class Examination:
     ) -> tuple[Evidence, Learning]:
         state = learning(evidence)
         found = {Status.PROVEN, Status.SUSPECTED} & {j.status for j in judgements.values()}
-        if state.learns or found or not self._request.trials or not self._has_time(0.1):
+        done = state.learns or found or self.interrupted
+        if done or not self._request.trials or not self._has_time(0.1):
             return evidence, state
         self._told("no cause was found and the loss does not fall: trying to learn one batch")
         trials = self._trials(evidence, (), 99)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,7 +83,7 @@ def _plain_cause(identifier: str, judgement: Judgement) -> dict[str, Any]:
         "status": judgement.status.value,
         "because": judgement.because,
         "where": None if where is None else where._asdict(),
-        "wrongness": None if judgement.wrongness is None else _plain(judgement.wrongness._asdict()),
+        "wrongness": {} if judgement.wrongness is None else _plain(judgement.wrongness._asdict()),
         "harm": None if judgement.harm is None else _plain_harm(judgement.harm),
         "remedy": judgement.remedy,
     }
@@ -95,6 +95,4 @@ def _plain_harm(harm: Effect) -> dict[str, Any]:
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     """Strict JSON has no infinity: it is written as a word."""
-    return {
-        k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()
-    }
+    return dict(json.loads(strict_json.dumps(fields)))

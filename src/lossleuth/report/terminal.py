@@ -61,7 +61,7 @@ def _place(judgement: Judgement) -> Iterator[str]:
     where = judgement.where
     if where is None or where.file is None:
         return
-    yield f"   at {_told(where)}" + (f" in {where.module}" if where.module else "")
+    yield _plain(f"   at {_told(where)}" + (f" in {where.module}" if where.module else ""))
     if where.line is None:
         return
     try:

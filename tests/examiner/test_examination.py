@@ -1,0 +1,203 @@
+"""The way from a run to a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_examinations import Recorded, Silent, always, cause, curable, says
+
+from lossleuth.examiner.examination import (
+    MOST_STEPS,
+    WINDOWS,
+    Examination,
+    Request,
+    _next_wishes,
+    known_causes,
+)
+from lossleuth.examiner.learning import OVERFIT
+from lossleuth.examiner.verdict import Verdict
+from lossleuth.observe.background import Plan
+from lossleuth.types import BadInput, Cause, Change, Effect, Stage, Status
+
+ONE, TWO = Change.of("clear_gradients"), Change.of("scale_lr", factor=0.1)
+
+
+def examined(
+    folder: Path, executor: Recorded, causes: Sequence[Cause], **more: Any
+) -> tuple[Verdict, Examination, list[str]]:
+    told: list[str] = []
+    request = Request("train.py", folder / "out", **{"steps": 30, "budget": 60.0, **more})
+    examination = Examination(executor, request, told.append)
+    examination._causes = list(causes)
+    return examination.run(), examination, told
+
+
+def flat(plan: Plan) -> list[float]:
+    """Learns nothing, unless both faults are cured."""
+    seed = plan.seed_shift / 1e5
+    if ONE in plan.changes and TWO in plan.changes:
+        return [3.0 - 0.1 * i + seed for i in range(30)]
+    return [3.0 - 1.0 * (ONE in plan.changes) + seed] * 30
+
+
+def falling(plan: Plan) -> list[float]:
+    return [3.0 - 0.1 * i for i in range(30)]
+
+
+def test_a_run_that_learns_and_shows_nothing_is_healthy(tmp_path: Path) -> None:
+    executor = Recorded(falling)
+    found, _, told = examined(tmp_path, executor, [cause("a", always(says(Status.REFUTED)))])
+    assert (found.status, found.exit_code, found.steps) == ("healthy", 0, 30)
+    assert len(executor.calls) == 1
+    (plan,) = executor.calls[0]
+    assert plan.tape == tuple(w for w in WINDOWS if w < 30)
+    assert "1 of 1 causes ruled out by what was observed" in told
+
+
+def test_a_suspicion_is_tried_on_all_seeds_and_proven(tmp_path: Path) -> None:
+    executor = Recorded(flat)
+    found, _, _ = examined(tmp_path, executor, [cause("a", curable(ONE))])
+    assert found.status == "proven"
+    harm = found.judgements["a"].harm
+    assert harm is not None
+    assert (harm.nats, harm.seeds) == (pytest.approx(1.0), 3)
+    assert found.exit_code == 1
+
+
+def test_a_second_fault_is_found_with_the_first_cured(tmp_path: Path) -> None:
+    executor = Recorded(flat)
+    causes = [
+        cause("a", curable(ONE)),
+        cause(
+            "b", lambda e: curable(TWO)(e) if e.series("loss")[0] < 2.5 else says(Status.REFUTED)
+        ),
+    ]
+    found, _, told = examined(tmp_path, executor, causes)
+    assert found.ranked == ["a", "b"]
+    assert {found.judgements[i].status for i in ("a", "b")} == {Status.PROVEN}
+    assert "looking again with clear_gradients() in, for a second fault" in told
+    cured = [call[0] for call in executor.calls if call[0].directory.name.startswith("cured")]
+    assert [plan.changes for plan in cured] == [(ONE,), (ONE, TWO)]
+    assert {plan.steps for plan in cured} == {min(30, MOST_STEPS)}
+
+
+def test_without_trials_a_suspicion_stays_one(tmp_path: Path) -> None:
+    executor = Recorded(flat)
+    found, _, _ = examined(tmp_path, executor, [cause("a", curable(ONE))], trials=False)
+    assert (found.status, len(executor.calls)) == ("suspected", 1)
+
+
+def test_what_no_cause_explains_is_tried_on_one_batch_and_left_open(tmp_path: Path) -> None:
+    executor = Recorded(flat)
+    found, _, _ = examined(tmp_path, executor, [cause("a", always(says(Status.REFUTED)))])
+    assert (found.status, found.exit_code) == ("cannot_tell", 0)
+    assert [plan.changes for plan in executor.calls[-1]] == [(), (OVERFIT,)]
+    assert "one batch alone" in found.notes[0]
+
+
+def test_a_judge_that_fails_is_named_and_does_not_turn_the_light_green(tmp_path: Path) -> None:
+    def fail(_evidence: object) -> Any:
+        raise ZeroDivisionError("x")
+
+    found, _, _ = examined(tmp_path, Recorded(falling), [cause("a", fail)])
+    assert found.of(Status.ERRORED) == ["a"]
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_an_interruption_ends_with_what_is_known(tmp_path: Path, at: int) -> None:
+    executor = Recorded(flat, interrupted_at=at)
+    found, examination, told = examined(tmp_path, executor, [cause("a", curable(ONE))])
+    assert examination.interrupted
+    assert told[-1] == "ended by Ctrl-C: what is known so far follows"
+    # Before anything was seen; during the trial; during the look with the cure in.
+    assert found.status == {1: "cannot_tell", 2: "suspected", 3: "proven"}[at]
+    assert len(executor.calls) == at
+
+
+def test_trials_that_were_made_before_an_interruption_still_count(tmp_path: Path) -> None:
+    def harmless(plan: Plan) -> list[float]:
+        return [3.0 + plan.seed_shift / 1e5] * 30
+
+    executor = Recorded(harmless, interrupted_at=3)
+    causes = [cause("a", curable(ONE)), cause("b", curable(TWO))]
+    found, examination, _ = examined(tmp_path, executor, causes)
+    assert examination.interrupted
+    assert found.judgements["a"].status is Status.REFUTED
+    assert found.judgements["b"].status is Status.SUSPECTED
+
+
+def test_a_cure_that_keeps_the_program_from_training_does_not_undo_the_proof(
+    tmp_path: Path,
+) -> None:
+    def starved(plan: Plan) -> list[float]:
+        return [] if plan.directory.name.startswith("cured") else flat(plan)
+
+    found, _, told = examined(tmp_path, Recorded(starved), [cause("a", curable(ONE))])
+    assert found.status == "proven"
+    assert told[-1].startswith("with clear_gradients() in, it does not train: ")
+
+
+def test_the_first_step_that_goes_wrong_is_recorded_in_a_second_run(tmp_path: Path) -> None:
+    executor = Recorded(lambda plan: [3.0] * 9 + [math.nan] * 21)
+    causes = [cause("a", lambda e: says(Status.REFUTED, str(len(e.windows))))]
+    found, _, _ = examined(tmp_path, executor, causes, trials=False)
+    (again,) = executor.calls[1]
+    assert (again.tape, again.steps) == ((9,), 10)
+    # Windows 0, 1, 4 and 16 of the first run, and the bad one.
+    assert found.judgements["a"].because == "5"
+
+
+@pytest.mark.parametrize(
+    ("executor", "said"),
+    [
+        (Recorded(lambda plan: []), r"no training step in train.py \(it ended with: the last line"),
+        (Silent(flat), "did not come to import torch; it ended with: ImportError: no torch"),
+    ],
+)
+def test_what_does_not_train_is_refused_in_one_sentence(
+    tmp_path: Path, executor: Recorded, said: str
+) -> None:
+    with pytest.raises(BadInput, match=said) as refusal:
+        examined(tmp_path, executor, [])
+    assert str(refusal.value).startswith("expected a script that trains, found ")
+
+
+def test_a_proof_that_voids_trials_leaves_the_rest_untried(tmp_path: Path) -> None:
+    causes = [
+        cause("offset", always(says(Status.PROVEN)), voids_trials=True),
+        cause("rate", curable(ONE), Stage.OPTIMIZER),
+    ]
+    executor = Recorded(flat)
+    found, _, _ = examined(tmp_path, executor, causes)
+    assert found.judgements["rate"].status is Status.UNTESTED
+    assert len(executor.calls) == 1
+
+
+def effect(change: Change, nats: float, seeds: int = 1) -> Effect:
+    return Effect(change, nats, 0.1, seeds, 20, 3.0, 3.0 - nats, 4.0)
+
+
+def test_of_several_changes_the_best_on_one_seed_is_tried_on_all() -> None:
+    rates = tuple(Change.of("scale_lr", factor=f) for f in (0.1, 0.3))
+    wishes = [("lr_too_high", rates), ("gradient_not_cleared", (ONE,))]
+    asked: set[tuple[Change, int]] = set()
+    # What one cause asks for by itself needs no choice.
+    assert _next_wishes(wishes, {}, {}, asked, 3) == ([ONE], 3)
+    asked.add((ONE, 3))
+    assert _next_wishes(wishes, {}, {}, asked, 3) == (list(rates), 1)
+    asked |= {(rate, 1) for rate in rates}
+    effects = {rates[0]: effect(rates[0], 0.2), rates[1]: effect(rates[1], 0.9)}
+    assert _next_wishes(wishes, effects, {}, asked, 3) == ([rates[1]], 3)
+    asked |= {(rate, 3) for rate in rates}
+    assert _next_wishes(wishes, effects, {}, asked, 3) is None
+
+
+def test_causes_are_chosen_by_name() -> None:
+    assert [c.id for c in known_causes(["label_offset"])] == ["label_offset"]
+    assert len(known_causes([])) > 30
+    with pytest.raises(BadInput, match="see `lossleuth causes` for all of them"):
+        known_causes(["label_offset", "bad_luck"])

@@ -1,0 +1,58 @@
+"""Asking all judges."""
+
+from __future__ import annotations
+
+from small_examinations import always, cause, says
+
+from lossleuth.examiner.judging import judge_all, stood_down, wanted
+from lossleuth.types import Change, Evidence, Judgement, Status, Wrongness
+
+TRY = (Change.of("hold_lr"),)
+
+
+def fail(_evidence: Evidence) -> Judgement:
+    raise KeyError("loss")
+
+
+def test_a_judge_that_fails_costs_one_answer() -> None:
+    causes = [cause("a", fail), cause("b", always(says(Status.REFUTED)))]
+    found = judge_all(causes, Evidence())
+    assert found["a"] == Judgement(Status.ERRORED, "KeyError: 'loss'")
+    assert found["b"].status is Status.REFUTED
+
+
+def test_only_suspected_causes_ask_for_trials_in_the_order_of_the_ladder() -> None:
+    found = {
+        "a": says(Status.REFUTED, wants=TRY),
+        "b": says(Status.SUSPECTED, wants=TRY),
+        "c": says(Status.SUSPECTED),
+        "d": says(Status.SUSPECTED, wants=(*TRY, Change.of("clear_gradients"))),
+    }
+    assert [identifier for identifier, _ in wanted(found)] == ["b", "d"]
+    assert wanted(found)[0] == ("b", TRY)
+
+
+def test_while_losses_mean_nothing_nothing_is_tried() -> None:
+    wrong = Wrongness("a distance", 1.0, 0.0, 1e-6)
+    judges = {
+        "offset": says(Status.PROVEN),
+        "there": says(Status.SUSPECTED, wants=TRY, wrongness=wrong),
+        "perhaps": says(Status.SUSPECTED, wants=TRY),
+        "gone": says(Status.REFUTED),
+    }
+    causes = [cause(i, always(j), voids_trials=i == "offset") for i, j in judges.items()]
+    found = stood_down(causes, judge_all(causes, Evidence()))
+    assert found["there"].status is Status.SUSPECTED
+    assert found["perhaps"].status is Status.UNTESTED
+    assert "Trials mean nothing while offset is there" in found["perhaps"].because
+    assert wanted(found) == []
+    assert found["gone"] == judges["gone"]
+
+
+def test_a_fault_that_is_not_proven_stops_nobody() -> None:
+    causes = [
+        cause("offset", always(says(Status.SUSPECTED)), voids_trials=True),
+        cause("rate", always(says(Status.SUSPECTED, wants=TRY))),
+    ]
+    found = judge_all(causes, Evidence())
+    assert stood_down(causes, found) == found

@@ -1,0 +1,66 @@
+"""Whether a run learns."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from lossleuth.examiner.learning import OVERFIT, learning
+from lossleuth.types import Effect, Evidence
+
+
+def run(losses: list[float], unigram: float | None = None, **more: Any) -> Evidence:
+    return Evidence(steps=[{"loss": loss, "unigram": unigram} for loss in losses], **more)
+
+
+def falling(start: float, end: float) -> list[float]:
+    return [start + (end - start) * i / 49 for i in range(50)]
+
+
+def overfit(start: float, end: float) -> dict[str, Any]:
+    return {"effects": {OVERFIT: Effect(OVERFIT, 0.0, math.inf, 1, 20, start, end, start)}}
+
+
+@pytest.mark.parametrize(
+    ("evidence", "learns"),
+    [
+        (run(falling(3, 1), unigram=2.5), True),
+        (run(falling(3, 1)), True),
+        # Down to how frequent tokens are, and no further: nothing but that was learnt.
+        (run(falling(3, 2.49), unigram=2.5), False),
+        (run([3.0] * 50, unigram=2.5), False),
+        (run(falling(1, 3)), False),
+        (run([3.0, *[math.nan] * 9]), False),
+        (run([3.0]), None),
+        (run([]), None),
+        # A trained model that goes on is not blamed for falling no more.
+        (run([1.0, 1.01, 0.99] * 20, unigram=2.5), True),
+        (run([3.0] * 50, unigram=2.5, **overfit(3.0, 0.1)), True),
+        (run([3.0] * 50, unigram=2.5, **overfit(3.0, 2.9)), False),
+    ],
+)
+def test_learning_is_told_from_the_losses(evidence: Evidence, learns: bool | None) -> None:
+    assert learning(evidence).learns is learns
+
+
+def test_the_numbers_are_said() -> None:
+    told = learning(run(falling(3, 1), unigram=2.5)).sentence
+    assert told == (
+        "the loss goes from 3.000 to 1.184; knowing only how frequent tokens are gives 2.500"
+    )
+    one = learning(run([3.0] * 50, unigram=2.5, **overfit(3.0, 0.1))).sentence
+    assert one.endswith("one batch alone goes from 3.000 to 0.100")
+
+
+def test_a_loss_that_is_not_the_true_one_does_not_count() -> None:
+    windows = [{"true_loss": {"loss": 3.0}}, {"true_loss": None}, {"true_loss": {"loss": 3.0}}]
+    # What is differentiated falls by half; cross-entropy does not move.
+    assert learning(run(falling(300, 150), windows=windows)).learns is False
+    assert learning(run(falling(3, 1), windows=windows)).learns is True
+
+
+def test_noise_is_not_taken_for_learning() -> None:
+    noisy = [3.0, 2.0, 4.0, 2.5, 3.5] * 4
+    assert learning(run(noisy)).learns is False
