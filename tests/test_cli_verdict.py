@@ -1,0 +1,102 @@
+"""The verbs of a verdict: run, examine, causes, explain."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lossleuth.catalogue import causes
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+SCRIPT = """
+import sys
+import torch
+from torch.nn import functional as F
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Embedding(8, 16), torch.nn.Linear(16, 8))
+optimizer = torch.optim.Adam(model.parameters(), lr=float(sys.argv[1]))
+for step in range(40):
+    tokens = (torch.arange(9) + torch.randint(0, 8, (8, 1))) % 8
+    loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def test_a_healthy_script_ends_with_0_and_a_file(
+    lossleuth: Command, tmp_path: Path, script: Path
+) -> None:
+    done = lossleuth("run", "--no-trials", "--out", tmp_path / "out", script, "0.1")
+    assert done.returncode == 0
+    assert done.stdout.startswith("Healthy: ")
+    found = json.loads((tmp_path / "out" / "verdict.json").read_text())
+    assert (found["schema"], found["status"], found["steps"]) == (1, "healthy", 40)
+    assert (found["causes"], found["errored"]) == ([], [])
+    # What the script prints is not for the reader of a verdict.
+    assert "Traceback" not in done.stderr
+
+
+def test_a_sick_script_ends_with_1_and_can_be_judged_again(
+    lossleuth: Command, tmp_path: Path, script: Path
+) -> None:
+    options = ("--no-trials", "--json", "--steps", "8", "--out", tmp_path / "out")
+    done = lossleuth("run", *options, script, "0.0")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert found == json.loads((tmp_path / "out" / "verdict.json").read_text())
+    first = found["causes"][0]
+    assert (first["id"], first["status"]) == ("lr_zero", "proven")
+    assert first["where"]["file"] == str(script)
+    again = lossleuth("examine", "--json", tmp_path / "out")
+    assert again.returncode == 1
+    assert json.loads(again.stdout)["causes"] == found["causes"]
+    words = lossleuth("examine", tmp_path / "out")
+    assert words.stdout.startswith("The cause is lr_zero (proven)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run", "gone.py"), "no file at"),
+        (("run", "--only", "bad_luck", "x.py"), "ids of causes"),
+        (("run", "--steps", "0", "x.py"), "--steps"),
+        (("run", "x.py"), "did not come to import torch"),
+        (("run",), "Missing argument"),
+        (("examine", "gone"), "expected "),
+        (("examine",), "Missing argument"),
+        (("explain", "bad_luck"), "see `lossleuth causes`"),
+    ],
+)
+def test_what_cannot_be_carried_out_ends_with_2_and_a_sentence(
+    lossleuth: Command, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "x.py").write_text("x = 1\n")
+    done = lossleuth(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_causes_are_listed_and_explained(lossleuth: Command) -> None:
+    listed = lossleuth("causes")
+    assert listed.returncode == 0
+    assert [line.split()[1] for line in listed.stdout.splitlines()] == [c.id for c in causes()]
+    page = lossleuth("explain", "lr_zero")
+    assert page.returncode == 0
+    assert "When this verdict is wrong" in page.stdout
