@@ -43,7 +43,7 @@ def test_clipping_is_one_factor_for_all() -> None:
 
 
 def test_nothing_done_is_a_factor_of_one() -> None:
-    assert handled(lambda m: None) == Handled(1.0, ())
+    assert handled(lambda m: None) == Handled(1.0, (), left=11, wiped=0)
 
 
 def test_a_gradient_that_was_zeroed_or_dropped_is_named() -> None:
@@ -55,6 +55,7 @@ def test_a_gradient_that_was_zeroed_or_dropped_is_named() -> None:
     found = handled(zero)
     assert found is not None
     assert set(found.others) == {("up.bias", 0.0), ("norm.bias", 0.0)}
+    assert (found.left, found.wiped) == (11, 2)
 
 
 def test_one_layer_that_is_scaled_and_one_that_is_changed_are_told_apart() -> None:
