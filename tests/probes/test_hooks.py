@@ -6,10 +6,12 @@ import inspect
 from collections.abc import Callable
 
 import pytest
+import torch
 from steps import SmallModel, recorded_step
-from torch import Tensor
+from torch import Tensor, nn
 
 from lossleuth.probes.hooks import Hooked, hooks
+from lossleuth.tape.recorder import Recorder
 
 
 def scaled(gradient: Tensor) -> Tensor:
@@ -71,3 +73,32 @@ def test_a_hook_that_only_looks_is_no_error_and_is_called_once_a_step() -> None:
 
 def test_a_program_without_hooks_has_none() -> None:
     assert found_with(None) == []
+
+
+@pytest.mark.parametrize(("factor", "error"), [(3.0, 2.0), (1.0, 0.0)])
+def test_a_hook_of_a_module_is_judged_by_what_it_hands_on(factor: float, error: float) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+
+    def scale(module: nn.Module, inputs: tuple[Tensor, ...], outputs: object) -> tuple[Tensor, ...]:
+        return tuple(factor * gradient for gradient in inputs)
+
+    recorder = Recorder(0)
+    # As the observer does it, before the module's own hooks are set up.
+    model[1].register_forward_pre_hook(lambda m, _: recorder.enter_module("1"))
+    model[1].register_forward_hook(lambda m, _, out: recorder.leave_module(out))
+    model[1].register_full_backward_hook(scale)
+    recorder.window.module_hooks["1"] = ("here:1",)
+    recorder.start()
+    try:
+        loss = model(torch.randn(5, 4)).square().sum()
+        run = recorder.begin_backward([loss], [None])
+        loss.backward()
+        recorder.end_backward(run)
+    finally:
+        recorder.stop()
+    (found,) = hooks(recorder.window, run)
+    assert found.tensor == "module 1"
+    assert found.places == ("here:1",)
+    assert found.error == pytest.approx(error, abs=1e-6)
+    assert found.untested is None

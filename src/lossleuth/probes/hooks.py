@@ -7,8 +7,11 @@ compared with the true gradient of the same tensor.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
+
+from torch.nn.modules._functions import BackwardHookFunction
 
 from lossleuth.probes.distance import distance, norm
 from lossleuth.probes.replayed import shared_gradients
@@ -31,10 +34,7 @@ class Hooked:
 def hooks(window: Window, run: Backward) -> list[Hooked]:
     """All tensors with hooks, those nearest to the loss first: errors flow on from there."""
     tape, used = window.tape, run.added()
-    modules = [
-        Hooked(f"module {name}", places, None, None, "a module's hook: see the functions")
-        for name, places in window.module_hooks.items()
-    ]
+    modules = [_of_module(tape, name, places) for name, places in window.module_hooks.items()]
     if not tape.hooks:
         return modules
     numbers = sorted(tape.hooks, key=lambda i: (i in tape.leaves, -i))
@@ -54,6 +54,28 @@ def hooks(window: Window, run: Backward) -> list[Hooked]:
         error, floor = distance(there, wanted) / unit, distance(noisy.get(number), wanted) / unit
         found.append(Hooked(_name(window, number), _places(tape, number), error, floor))
     return found + modules
+
+
+def _of_module(tape: Tape, name: str, places: tuple[str, ...]) -> Hooked:
+    """Hooks of a module: torch calls them at a function that hands on what it is given."""
+    calls = [
+        call
+        for call in tape.functions
+        if call.cls is BackwardHookFunction
+        and call.given is not None
+        and tape.operations[call.first].module == name
+    ]
+    if not calls:
+        reason = "a module's hook whose call was not seen: see the functions"
+        return Hooked(f"module {name}", places, None, None, reason)
+    errors = []
+    for call in calls:
+        pairs = zip(call.gave or (), call.given or (), strict=False)
+        known = [(gave, given) for gave, given in pairs if gave is not None and given is not None]
+        size = norm(given for _, given in known) or 1.0
+        errors.append(math.hypot(*(distance(gave, given) for gave, given in known)) / size)
+    # Handing on has no rounding.
+    return Hooked(f"module {name}", places, max(errors), 0.0)
 
 
 def _name(window: Window, number: int) -> str:
