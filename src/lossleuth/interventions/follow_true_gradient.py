@@ -6,6 +6,7 @@ import torch
 
 from lossleuth.interventions.intervention import Intervention
 from lossleuth.probes.gradient_truth import replayed_gradients
+from lossleuth.tape.copies import link_copies
 from lossleuth.tape.replay import Cuts
 from lossleuth.tape.window import Backward, Window, dense
 
@@ -25,6 +26,8 @@ class FollowTrueGradient(Intervention):
         """Put the true gradient where the engine's own was added."""
         if window is None or run is None or run.returned:
             return
+        if self._cuts is Cuts.OPENED:
+            link_copies(window.tape)
         true = replayed_gradients(window.tape, run, wide=True, cuts=self._cuts)
         put_gradients(window, run, true)
 

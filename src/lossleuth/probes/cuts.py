@@ -83,7 +83,19 @@ def _places(tape: Tape, run: Backward) -> tuple[Cut, ...]:
             file, line = (None, None) if place is None else (place.file, place.line)
             if not any(o in roots for o in operation.outputs):
                 found.setdefault(Cut(file, line, operation.name))
-    return tuple(found)
+    return (*_copied(tape, operations), *found)
+
+
+def _copied(tape: Tape, operations: list[Operation]) -> list[Cut]:
+    """Where a copy that torch does not know of is used first."""
+    found: dict[int, Cut] = {}
+    for operation in operations:
+        for number in operation.inputs:
+            if number in tape.copies and number not in found:
+                place = operation.place
+                file, line = (None, None) if place is None else (place.file, place.line)
+                found[number] = Cut(file, line, "a copy outside torch")
+    return list(found.values())
 
 
 def _is_live(operation: Operation, number: int) -> bool:

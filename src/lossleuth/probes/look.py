@@ -29,6 +29,7 @@ from lossleuth.probes.target_places import target_places
 from lossleuth.probes.teacher import teacher
 from lossleuth.probes.terms import terms
 from lossleuth.probes.update_truth import update_truths
+from lossleuth.tape.copies import link_copies
 from lossleuth.tape.roles import Roles, find_roles
 from lossleuth.tape.window import Window
 
@@ -83,6 +84,7 @@ def look_at(window: Window) -> dict[str, Any]:
     errored: dict[str, str] = {}
     roles: Roles | None = None
     try:
+        link_copies(window.tape)
         roles = find_roles(window) if window.backwards else best_roles(window)
     except Exception as error:
         errored["roles"] = f"{type(error).__name__}: {error}"

@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from lossleuth.tape.dropout import without_dropout
+from lossleuth.tape.endings import endings
+from lossleuth.tape.layouts import laid_out
 from lossleuth.tape.neutral import neutral
 from lossleuth.tape.schemas import is_fused_attention, is_random, is_view
 from lossleuth.tape.substitutes import (
@@ -124,16 +126,7 @@ class _Pass:
         self._parents: dict[int, int] = {}
         self._views: dict[int, list[tuple[int, Operation, int]]] = {}
         self._written = {self._tape.groups[i] for op in operations for i in op.written}
-        self._last_use: dict[int, int] = {}
-        groups = self._tape.groups
-        for operation in operations:
-            for i in (*operation.inputs, *(o for o in operation.outputs if o is not None)):
-                self._last_use[groups[i]] = operation.number
-        for i in wanted:
-            self._last_use.pop(groups[i], None)
-        self._ending: dict[int, list[int]] = {}
-        for group, number in self._last_use.items():
-            self._ending.setdefault(number, []).append(group)
+        self._ending = endings(self._tape, operations, wanted)
         self._members: dict[int, list[int]] = {}
         # Memory that was filled outside torch, and the operation before which that was seen.
         self._opaque = dict(self._tape.opaque)
@@ -150,6 +143,8 @@ class _Pass:
         tape = self._tape
         if number in self._leaves:
             value = self._leaves[number]
+        elif number in tape.copies:
+            value = self.value_of(tape.copies[number]).reshape(tape.layouts[number].shape)
         elif number in tape.opaque:
             value = self._replay.widened(tape.snapshots[number].detach())
         elif number in tape.leaves:
@@ -224,21 +219,8 @@ class _Pass:
             self._parents[number] = parent
             self._views.setdefault(parent, []).append((number, operation, index))
         else:
-            value = self._as_laid_out(number, value)
+            value = laid_out(value, self._tape.layouts[number])
         self._set(number, value)
-
-    def _as_laid_out(self, number: int, value: Tensor) -> Tensor:
-        """With the recorded strides, which later views rely on."""
-        layout = self._tape.layouts[number]
-        same_shape = tuple(value.shape) == layout.shape
-        if layout.stride is None or not same_shape or value.layout is not torch.strided:
-            return value
-        if tuple(value.stride()) == layout.stride or 0 in layout.stride:
-            return value
-        fresh = torch.empty_strided(
-            layout.shape, layout.stride, dtype=value.dtype, device=value.device
-        )
-        return fresh.copy_(value)
 
     def _refill(self, number: int) -> None:
         """Memory gets the values that somebody else than torch has written to it."""

@@ -111,6 +111,10 @@ class Tape:
     hooks: dict[int, list[Any]] = field(default_factory=dict)
     # Tensors whose values came from somewhere that torch did not see, with the operation.
     opaque: dict[int, int] = field(default_factory=dict)
+    # Leaves that are copies of tensors computed before, by a way that torch did not see; and those
+    # that were looked at.
+    copies: dict[int, int] = field(default_factory=dict)
+    compared: set[int] = field(default_factory=set)
 
     def value(self, tensor: int) -> Tensor:
         """What a leaf held when it was first used."""
@@ -135,8 +139,10 @@ class Tape:
             writes = any(self.groups[i] in groups for i in operation.written)
             if makes or writes:
                 kept.append(operation)
-                needed.update(operation.inputs)
-                groups.update(self.groups[i] for i in operation.inputs)
+                inputs = {*operation.inputs}
+                inputs |= {self.copies[i] for i in inputs if i in self.copies}
+                needed.update(inputs)
+                groups.update(self.groups[i] for i in inputs)
         return kept[::-1]
 
     def makers(self) -> dict[int, Operation]:

@@ -1,0 +1,25 @@
+"""When memory can be let go in a replay: after the last operation that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lossleuth.tape.tape import Operation, Tape
+
+
+def endings(
+    tape: Tape, operations: Sequence[Operation], wanted: Iterable[int]
+) -> dict[int, list[int]]:
+    """For each operation by number, the groups of tensors that nobody needs after it."""
+    last_use: dict[int, int] = {}
+    for operation in operations:
+        used = {*operation.inputs, *(o for o in operation.outputs if o is not None)}
+        used |= {tape.copies[i] for i in used if i in tape.copies}
+        for number in used:
+            last_use[tape.groups[number]] = operation.number
+    for number in wanted:
+        last_use.pop(tape.groups[number], None)
+    found: dict[int, list[int]] = {}
+    for group, number in last_use.items():
+        found.setdefault(number, []).append(group)
+    return found

@@ -1,0 +1,23 @@
+"""Tensors with the strides that they had when they were recorded."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lossleuth.tape.tape import Layout
+
+
+def laid_out(value: Tensor, layout: Layout) -> Tensor:
+    """With the recorded strides, which later views rely on.
+
+    >>> laid_out(torch.zeros(2, 3), Layout(torch.float32, (2, 3), (1, 2))).stride()
+    (1, 2)
+    """
+    same_shape = tuple(value.shape) == layout.shape
+    if layout.stride is None or not same_shape or value.layout is not torch.strided:
+        return value
+    if tuple(value.stride()) == layout.stride or 0 in layout.stride:
+        return value
+    fresh = torch.empty_strided(layout.shape, layout.stride, dtype=value.dtype, device=value.device)
+    return fresh.copy_(value)
