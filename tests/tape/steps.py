@@ -116,3 +116,12 @@ def recorded_step(
         if id(leaf) in by_identity:
             recorder.window.names[number] = by_identity[id(leaf)]
     return recorder.window
+
+
+def step_model(window: Window) -> SmallModel:
+    """The model in float64, with the weights that the recorded step began with."""
+    model = SmallModel().double()
+    with torch.no_grad():
+        for parameter, before in zip(model.parameters(), window.updates[0].before, strict=True):
+            parameter.copy_(before.double())
+    return model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lossleuth.probes.distance import norm
-from lossleuth.tape.window import Window, dense
+from lossleuth.tape.window import Backward, Gradients, Window
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ def coverage(window: Window) -> Coverage | None:
         return None
     tape = window.tape
     held = {id(p): p for update in window.updates for p in update.parameters}
-    after = runs[-1].after
+    after = _added(runs)
     first_use = _first_uses(window)
     missing, lost, whole = [], 0.0, 0.0
     for number, gradient in after.items():
         leaf = tape.leaves[number]
-        size = 0.0 if gradient is None else norm([dense(gradient)]) ** 2
+        size = 0.0 if gradient is None else norm([gradient]) ** 2
         whole += size
         if id(leaf) not in held and gradient is not None:
             lost += size
@@ -68,6 +68,18 @@ def coverage(window: Window) -> Coverage | None:
     same = bool(missing) and all(shape in shapes for shape in wanted)
     share = lost / whole if whole else 0.0
     return Coverage(tuple(missing), share, tuple(frozen), len(unused), len(held), same)
+
+
+def _added(runs: list[Backward]) -> Gradients:
+    """What the step itself added to gradients: nobody clears those that no optimizer holds."""
+    found: Gradients = {}
+    for run in runs:
+        for number, gradient in run.added().items():
+            before = found.get(number)
+            if gradient is not None and before is not None:
+                gradient = before + gradient
+            found[number] = before if gradient is None else gradient
+    return found
 
 
 def _first_uses(window: Window) -> dict[int, object]:

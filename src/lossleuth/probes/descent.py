@@ -13,7 +13,7 @@ class Descent:
     """Cosine between the update and the negative gradient; below 0 it goes up."""
 
     cosine: float
-    # The same for the part of the update that decay does not explain, per tensor: share that rises.
+    # Share of all that moves, tensor by tensor, that goes up.
     rising_share: float
 
 
@@ -35,5 +35,6 @@ def descent(window: Window) -> Descent | None:
             size += norm([wide]) ** 2
     if not moved or not size:
         return None
-    total = abs(dot) + 2 * rising if dot >= 0 else rising
-    return Descent(dot / (moved * size) ** 0.5, rising / total if total else 0.0)
+    # What falls less what rises is the whole.
+    total = dot + 2 * rising
+    return Descent(dot / (moved * size) ** 0.5, rising / total if total > 0 else 0.0)

@@ -20,7 +20,8 @@ def without_dropout(
     if operation.name.startswith("_scaled_dot_product"):
         given = named_arguments(operation.kind, args, kwargs) | {"dropout_p": 0.0}
         return (attention(given), *([None] * (len(operation.outputs) - 1)))
-    share = args[1] if len(args) > 1 else kwargs.get("p")
+    # An argument that is the operator's own default is not passed on.
+    share = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
     if operation.name == "bernoulli_" and isinstance(share, float) and written is not None:
         # Divided by the share of what is kept right after: 1 everywhere.
         return written.fill_(share) if written.is_floating_point() else None
