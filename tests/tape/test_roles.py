@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from steps import VOCABULARY, batch, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lossleuth.probes.alignment import alignment
 from lossleuth.tape.roles import Roles, find_roles, token_values
 from lossleuth.tape.window import Window
 
@@ -107,3 +110,32 @@ def test_tokens_of_which_one_row_counts_up_are_tokens() -> None:
 
     window = recorded_step(loss)
     assert token_values(window.tape, roles_of(window)) is not None
+
+
+def test_classes_that_are_ruled_out_on_the_way_hide_no_logits() -> None:
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        logits = model(tokens)[:, :-1]
+        out = torch.arange(VOCABULARY) == VOCABULARY - 1
+        logits = torch.where(out, torch.tensor(-9.0), logits)
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten() % (VOCABULARY - 1))
+
+    window = recorded_step(loss)
+    roles = roles_of(window)
+    assert roles.logits is not None
+    # Of all positions, before any slicing.
+    assert math.prod(window.tape.layouts[roles.logits].shape) == 27 * VOCABULARY
+
+
+def test_logits_that_are_picked_from_and_normalised_beside_are_found() -> None:
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        logits, targets = model(tokens)[:, :-1], tokens[:, 1:, None]
+        others = logits - logits.gather(-1, targets)
+        return torch.logsumexp(others, -1).mean()
+
+    window = recorded_step(loss)
+    roles = roles_of(window)
+    assert roles.targets is not None
+    assert roles.logits is not None
+    assert math.prod(window.tape.layouts[roles.logits].shape) == 27 * VOCABULARY
+    found = alignment(window, roles)
+    assert (found.offset, found.untested) == (1, None)

@@ -30,6 +30,7 @@ _PARTS = (
 )
 _COPIES = ("clone", "copy_", "_to_copy", "detach", "alias", "lift_fresh")
 MOVES = frozenset((*_SEEN_DIFFERENTLY, *_PARTS, *_COPIES))
+MASKS = frozenset(("where", "masked_fill"))
 PICKS = frozenset(("nll_loss_forward", "nll_loss2d_forward", "gather"))
 SOFTMAXES = frozenset(("_log_softmax", "_softmax", "log_softmax", "softmax", "logsumexp"))
 
@@ -74,7 +75,11 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
         return _fused_roles(tape, run, makers, fused)
     if softmax is None:
         return Roles(run, None, -1, None, None, None, targets, ignored, None, None)
-    scores, axis = softmax.inputs[0], _axis(softmax, tape)
+    scores, scores_at, axis = softmax.inputs[0], softmax.number, _axis(softmax, tape)
+    if probabilities is not None and not _leads_to(tape, makers, softmax, probabilities):
+        # Picked from as they are, and normalised beside, perhaps in a way that changes them.
+        pick = _pick(operations, probabilities, targets)
+        scores, scores_at, axis = probabilities, pick.number, _axis(pick, tape)
     logits = _unmoved(tape, makers, scores, tape.layouts[scores].shape[axis])
     vocabulary = tape.layouts[scores].shape[axis]
     features = find_features(tape, makers, logits, MOVES)
@@ -92,7 +97,7 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
         axis,
         vocabulary,
         scores,
-        softmax.number,
+        scores_at,
         targets,
         ignored,
         tokens,
@@ -171,10 +176,22 @@ def _softmax(
     return max(predictions, key=lambda op: (_count(tape, op.inputs[0]), op.number), default=None)
 
 
+def _leads_to(tape: Tape, makers: dict[int, Operation], one: Operation, number: int) -> bool:
+    return any(op is one for op in tape.needed_for([number], _after(makers, number)))
+
+
+def _pick(operations: list[Operation], source: int, targets: int | None) -> Operation:
+    both = {source, targets}
+    return next(op for op in operations if op.name in PICKS and both <= set(op.inputs))
+
+
 def _axis(operation: Operation, tape: Tape) -> int:
-    dim = operation.args[1] if len(operation.args) > 1 else -1
-    dim = dim[0] if isinstance(dim, list | tuple) else dim
     rank = len(tape.layouts[operation.inputs[0]].shape)
+    dim = operation.args[1] if len(operation.args) > 1 else -1
+    if type(dim) is Ref:
+        # Torch's own losses have their classes second.
+        dim = min(1, rank - 1)
+    dim = dim[0] if isinstance(dim, list | tuple) else dim
     return int(dim) % rank if rank else 0
 
 
@@ -182,12 +199,22 @@ def _unmoved(tape: Tape, makers: dict[int, Operation], number: int, classes: int
     """Back through mere movement of numbers to where they were computed, with a class axis."""
     while True:
         maker = makers.get(number)
-        if maker is None or maker.name not in MOVES or not maker.inputs:
-            return number
-        source = maker.inputs[0]
-        if classes not in tape.layouts[source].shape:
+        source = None if maker is None else _moved_from(tape, maker)
+        if source is None or classes not in tape.layouts[source].shape:
             return number
         number = source
+
+
+def _moved_from(tape: Tape, maker: Operation) -> int | None:
+    """What an operation has moved, or ruled some classes out of; None if it does more."""
+    if maker.name in MOVES:
+        return maker.inputs[0] if maker.inputs else None
+    if maker.name in MASKS and maker.outputs[0] is not None:
+        shape = tape.layouts[maker.outputs[0]].shape
+        pairs = zip(maker.inputs, maker.live, strict=True)
+        whole = [i for i, live in pairs if live and tape.layouts[i].shape == shape]
+        return whole[0] if len(whole) == 1 else None
+    return None
 
 
 def _tokens(
