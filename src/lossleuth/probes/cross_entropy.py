@@ -21,6 +21,8 @@ from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 
+# Losses of one step that are told apart.
+MOST_LOSSES = 8
 # Logits that differ by no more than rounding.
 CONSTANT = 1e-6
 
@@ -128,12 +130,18 @@ def best_roles(window: Window, pick: int | None = None) -> Roles | None:
     """
     tape, found = window.tape, find_roles(window)
     picks = [op for op in tape.operations if op.name in PICKS]
-    if pick is None:
-        pick = loss_read(window)
-    if pick is not None and pick < len(picks):
-        other = _roles_at(tape, picks[pick])
-        if _is_complete(other):
-            return other
+    wanted = losses_read(window) if pick is None else [pick]
+    if not wanted:
+        followed = _followed(window)
+        wanted = [i for i, op in enumerate(picks) if op.number in followed][-MOST_LOSSES:]
+    read = [_roles_at(tape, picks[i]) for i in wanted if i < len(picks)]
+    read = [roles for roles in read if _is_complete(roles)]
+    # Heads that look further ahead come along with one for the next token.
+    for roles in read if len(read) > 1 else ():
+        if alignment(window, roles).offset == 1:
+            return roles
+    if read:
+        return read[-1]
     if found is not None and _is_complete(found):
         return found
     # What is read is often read after the update only: any loss that was computed will do.
@@ -145,23 +153,29 @@ def best_roles(window: Window, pick: int | None = None) -> Roles | None:
 
 
 def loss_read(window: Window) -> int | None:
-    """Which of the step's losses the user's code reads, counted from 0; None if none is.
+    """Which of the step's losses the user's code reads, counted from 0; None if none is."""
+    read = losses_read(window)
+    return read[-1] if read else None
 
-    Of several, the one that is differentiated as well.
-    """
+
+def losses_read(window: Window) -> list[int]:
+    """The losses that the user's code reads; those that are differentiated as well, if any are."""
     tape = window.tape
     picks = [op.number for op in tape.operations if op.name in PICKS]
-    roots = [r for run in window.backwards for r in run.roots if r is not None]
-    followed = {op.number for op in tape.needed_for(roots)} if roots else set()
-    read: list[int] = []
+    followed = _followed(window)
+    read: dict[int, None] = {}
     for scalar in tape.reads:
         if scalar.by_user and tape.layouts[scalar.tensor].dtype.is_floating_point:
             needed = {op.number for op in tape.needed_for([scalar.tensor], scalar.at)}
-            read += [number for number in picks if number in needed]
-    if not read:
-        return None
+            read |= dict.fromkeys(number for number in picks if number in needed)
     both = [number for number in read if number in followed]
-    return picks.index((both or read)[-1])
+    return [picks.index(number) for number in sorted(both or read)][-MOST_LOSSES:]
+
+
+def _followed(window: Window) -> set[int]:
+    """The operations that lead to what is differentiated."""
+    roots = [r for run in window.backwards for r in run.roots if r is not None]
+    return {op.number for op in window.tape.needed_for(roots)} if roots else set()
 
 
 def _roles_at(tape: Tape, pick: Operation) -> Roles:

@@ -66,7 +66,7 @@ PROBES: dict[str, Probe] = {
     "precision": lambda w, roles: precision(w, roles.run) if roles else [],
     "first_non_finite": lambda w, roles: first_non_finite(w, roles.run) if roles else None,
     "leaks": located_leaks,
-    "alignment": alignment,
+    "alignment": lambda w, roles: alignment(w, best_roles(w) or roles),
     "true_loss": lambda w, _: true_loss(w),
     "logit_gradients": lambda w, _: logit_gradients(w),
     "softmaxes": softmaxes,

@@ -10,7 +10,7 @@ import math
 
 from lossleuth.tape.replay import Replay
 from lossleuth.tape.substitutes import CannotReplay
-from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.tape import Tape
 
 FEWEST_ELEMENTS = 8
 # Results that are compared with a leaf, those made last first.
@@ -23,33 +23,33 @@ def link_copies(tape: Tape) -> None:
     """Find such leaves and note what each is a copy of; each is looked at once."""
     first_use = _first_uses(tape)
     fed = _fed_by_parameters(tape)
-    for number in list(tape.leaves):
+    for number in (*tape.leaves, *tape.opaque):
         if number in tape.compared or not _may_be_copy(tape, number):
             continue
         tape.compared.add(number)
-        use = first_use.get(number)
-        if use is None:
-            continue
-        source = _source(tape, number, use, fed)
+        use = tape.opaque.get(number, first_use.get(number))
+        source = None if use is None else _source(tape, number, use, fed)
         if source is not None:
             tape.copies[number] = source
 
 
 def _may_be_copy(tape: Tape, number: int) -> bool:
-    leaf, layout = tape.leaves[number], tape.layouts[number]
+    leaf, layout = tape.leaves.get(number), tape.layouts[number]
     whole = not layout.dtype.is_floating_point
-    return not (leaf.requires_grad or whole or math.prod(layout.shape) < FEWEST_ELEMENTS)
+    trained = leaf is not None and leaf.requires_grad
+    return not (trained or whole or math.prod(layout.shape) < FEWEST_ELEMENTS)
 
 
-def _source(tape: Tape, leaf: int, use: Operation, fed: set[int]) -> int | None:
-    value = tape.value(leaf).detach().double().reshape(-1)
+def _source(tape: Tape, leaf: int, use: int, fed: set[int]) -> int | None:
+    held = tape.snapshots[leaf] if leaf in tape.opaque else tape.value(leaf)
+    value = held.detach().double().reshape(-1)
     size = float(value.norm())
     if not size or not math.isfinite(size) or not float(value.std()):
         return None
     groups = tape.groups
     made = [
         o
-        for operation in tape.operations[: use.number]
+        for operation in tape.operations[:use]
         for o in operation.outputs
         if o is not None
         and o in fed
@@ -61,7 +61,7 @@ def _source(tape: Tape, leaf: int, use: Operation, fed: set[int]) -> int | None:
     if not wanted:
         return None
     try:
-        found = Replay(tape, wide=False, gradients=False).run(wanted, before=use.number)
+        found = Replay(tape, wide=False, gradients=False).run(wanted, before=use)
     except CannotReplay:
         return None
     for number in wanted:
@@ -71,11 +71,11 @@ def _source(tape: Tape, leaf: int, use: Operation, fed: set[int]) -> int | None:
     return None
 
 
-def _first_uses(tape: Tape) -> dict[int, Operation]:
-    found: dict[int, Operation] = {}
+def _first_uses(tape: Tape) -> dict[int, int]:
+    found: dict[int, int] = {}
     for operation in tape.operations:
         for number in operation.inputs:
-            found.setdefault(number, operation)
+            found.setdefault(number, operation.number)
     return found
 
 

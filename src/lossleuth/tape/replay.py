@@ -225,7 +225,11 @@ class _Pass:
     def _refill(self, number: int) -> None:
         """Memory gets the values that somebody else than torch has written to it."""
         if number in self._values:
-            self._values[number] = self._replay.widened(self._tape.snapshots[number])
+            tape, source = self._tape, self._tape.copies.get(number)
+            refilled = self._replay.widened(tape.snapshots[number])
+            if source is not None:
+                refilled = self.value_of(source).reshape(tape.layouts[number].shape)
+            self._values[number] = refilled
             self._renew_views(number)
 
     def _make_writable(self, number: int) -> None:
