@@ -91,3 +91,15 @@ def test_momentum() -> None:
 
 def test_without_a_number_there_is_no_rule() -> None:
     assert best_rule(Facts(tensor(0), tensor(1), tensor(2), {}, {}, {"x": True})) is None
+
+
+def test_a_rule_that_goes_by_signs() -> None:
+    old, gradient, weight = tensor(2), tensor(1), tensor(0)
+    move = -0.01 * torch.sign(0.9 * old + 0.1 * gradient) - 0.01 * 0.2 * weight
+    after = {"x": 0.99 * old + 0.01 * gradient}
+    settings = {"lr": 0.01, "b": (0.9, 0.99), "wd": 0.2}
+    facts = Facts(weight, gradient, move, {"x": old}, after, settings)
+    rule = best_rule(facts)
+    assert rule is not None
+    assert (rule.name, rule.sign_of, rule.decay) == ("sign descent", ("x", 0.9), 0.2)
+    assert torch.allclose(rule.move(facts), move.double(), atol=1e-8)

@@ -93,10 +93,14 @@ class Rule:
     age: float | None = None
     decoupled: bool = False
     under_root: bool = False
+    # A memory and its share beside the gradient, where only the sign of both together counts.
+    sign_of: tuple[str | None, float] | None = None
 
     @property
     def name(self) -> str:
         """What people call it."""
+        if self.sign_of is not None:
+            return "sign descent"
         if self.first is None and self.second is None:
             return "SGD"
         if self.second is None:
@@ -113,6 +117,11 @@ class Rule:
         weight, step = facts.weight.double(), facts.gradient.double()
         if not self.decoupled:
             step = step + self.decay * weight
+        if self.sign_of is not None:
+            name, share = self.sign_of
+            old = facts.before.get(name) if name is not None else None
+            step = (1 - share) * step + (share * old.double() if old is not None else 0.0)
+            step = step.sign()
         if self.first is not None:
             step = _value(facts, self.first, self.age)
         if self.second is not None:
@@ -161,6 +170,9 @@ def _rules(facts: Facts) -> Iterator[Rule]:
             for age, rate, epsilon, under in choices:
                 yield Rule(rate, decay, first, second, epsilon, age, False, under)
     plain = facts.gradient.double()
+    shares = [(name, share) for name, _, _ in facts.memories() for share in small if share]
+    for sign_of, rate, decay in itertools.product([(None, 0.0), *shares], rates, small):
+        yield Rule(rate, decay, decoupled=True, sign_of=sign_of)
     for first, second in itertools.product(moments(facts, plain), moments(facts, plain * plain)):
         every = itertools.product(small, ages[::-1], rates, epsilons, (False, True))
         for decay, age, rate, epsilon, under in every:
