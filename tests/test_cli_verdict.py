@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -100,3 +103,25 @@ def test_causes_are_listed_and_explained(lossleuth: Command) -> None:
     page = lossleuth("explain", "lr_zero")
     assert page.returncode == 0
     assert "When this verdict is wrong" in page.stdout
+
+
+def test_an_interruption_ends_with_a_verdict_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n")
+    command = [sys.executable, "-m", "lossleuth", "run", "--out", "out", str(script)]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    output = tmp_path / "out" / "observed" / "output.txt"
+    for _ in range(600):
+        if output.exists() and output.read_text().strip():
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    said, told = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert said.startswith("Cannot tell: ")
+    assert "ended by Ctrl-C" in told
+    assert json.loads((tmp_path / "out" / "verdict.json").read_text())["status"] == "cannot_tell"
+    state = Path(f"/proc/{output.read_text().strip()}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"

@@ -17,7 +17,8 @@ from lossleuth.record.read import Record
 from lossleuth.types import Change
 
 LOOP = """
-import torch
+import os, tempfile, torch
+os.chdir(tempfile.mkdtemp())
 weight = torch.ones(2, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
 for step in range(10**9):
@@ -64,7 +65,9 @@ def is_soon_gone(process: int) -> bool:
     return False
 
 
-def test_a_script_that_swallows_everything_is_stopped_all_the_same(tmp_path: Path) -> None:
+def test_a_script_that_leaves_and_swallows_everything_is_stopped_all_the_same(
+    tmp_path: Path,
+) -> None:
     script = LOOP.format(caught="try", handler="except BaseException: pass")
     (finished,) = in_background(tmp_path, script)
     assert (finished.code, finished.problem) == (0, None)
