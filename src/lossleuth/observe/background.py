@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -36,7 +38,9 @@ class Plan:
     seed_shift: int = 0
     changes: tuple[Change, ...] = ()
 
-    def order_for(self, header: dict[str, Any], process: int = 0) -> Order:
+    def order_for(
+        self, header: dict[str, Any], process: int = 0, scratch: str | None = None
+    ) -> Order:
         """What the process is told."""
         return Order(
             str(self.directory.resolve()),
@@ -47,6 +51,7 @@ class Plan:
             stop_steps=self.steps,
             stop_seconds=self.seconds,
             seed_shift=self.seed_shift,
+            scratch=scratch,
             changes=tuple((c.name, dict(c.options)) for c in self.changes),
         )
 
@@ -65,6 +70,7 @@ class Finished:
 class _Process:
     plan: Plan
     process: subprocess.Popen[bytes]
+    scratch: str
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -115,13 +121,14 @@ class Background:
                 time.sleep(POLL_SECONDS)
         finally:
             for process in running:
-                _end_group(process.process)
+                _end(process)
         late = "no time was left for it"
         return [finished.get(id(plan), Finished(plan, None, 0.0, late)) for plan in plans]
 
     def _start(self, plan: Plan) -> _Process:
         make_directory(plan.directory)
-        order = plan.order_for(self._program.header())
+        scratch = tempfile.mkdtemp(prefix="lossleuth-")
+        order = plan.order_for(self._program.header(), scratch=scratch)
         # The same for all: what is observed must be what is tried.
         threads = max(1, (os.cpu_count() or 1) // self._jobs)
         settings = {
@@ -146,14 +153,14 @@ class Background:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        return _Process(plan, process)
+        return _Process(plan, process, scratch)
 
     def _look(self, running: _Process, until: float) -> Finished | None:
         code = running.process.poll()
         seconds = time.monotonic() - running.began
         if code is not None:
             # Children of the script that outlive it are ended with it.
-            _end_group(running.process)
+            _end(running)
             return Finished(running.plan, code, seconds)
         with suppress(OSError):
             if running.output.stat().st_size > MOST_OUTPUT:
@@ -161,17 +168,26 @@ class Background:
         # The run stops by itself; starting up and looking take time as well.
         patience = 3 * running.plan.seconds + 30
         if seconds > patience or time.monotonic() > until:
-            _end_group(running.process)
+            _end(running)
             reason = f"it was ended after {seconds:.0f} s without coming to its end"
             return Finished(running.plan, None, seconds, reason)
         return None
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def _end(running: _Process) -> None:
+    """End a process and all that it started, and throw away what they wrote."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(running.process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=5)
+        running.process.wait(timeout=5)
+    shutil.rmtree(running.scratch, onerror=_make_writable)
+
+
+def _make_writable(function: Callable[..., Any], path: str, _error: object) -> None:
+    """Overlays leave folders without any permission behind."""
+    with suppress(OSError):
+        Path(path).chmod(0o700)
+        function(path)
 
 
 def last_words(directory: Path, most: int = 2000) -> str:

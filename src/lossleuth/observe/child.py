@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from lossleuth.observe.limit import InterventionFailed, StopRun
+from lossleuth.observe.protection import protect
 from lossleuth.observe.start import VARIABLE, Order, Watch
 from lossleuth.places import declare_user_file, is_library
 
@@ -22,6 +23,7 @@ def main() -> None:
     order = json.loads(os.environ[VARIABLE])
     order["process"] = os.getpid()
     os.environ[VARIABLE] = json.dumps(order)
+    _protect(Order(**order), sys.argv[1])
     watch = Watch(Order(**order), main=True)
     sys.argv = sys.argv[1:]
     # As `python script.py` does: argv keeps what was typed, everything else is absolute.
@@ -55,6 +57,16 @@ def main() -> None:
         sys.exit(1)
     else:
         watch.finish({"how": "end of script"})
+
+
+def _protect(order: Order, script: str) -> None:
+    """Keep what the script writes away from the user's files, where that was asked for."""
+    if order.scratch is None:
+        return
+    folders = [str(Path.cwd()), str(Path(script).absolute().parent)]
+    reason = protect(folders, order.scratch, order.directory)
+    if reason is not None:
+        print(f"lossleuth: files are not protected: {reason}", file=sys.stderr)
 
 
 def _run_as_main(script: str) -> None:

@@ -46,6 +46,8 @@ class Order:
     stop_seconds: float | None = None
     # Added to the script's seeds; None leaves everything to the script.
     seed_shift: int | None = None
+    # A scratch folder, for runs that must not write to the user's files.
+    scratch: str | None = None
     # Interventions by name with their options.
     changes: tuple[tuple[str, dict[str, Any]], ...] = ()
 
