@@ -54,3 +54,25 @@ def test_two_optimizers_get_each_their_own() -> None:
         return Ran(losses, torch.cat([a, b]).detach())
 
     assert with_changes(lambda: alternating(True), KeepGradients()).is_exactly(alternating(False))
+
+
+def test_a_scaled_loss_is_still_unscaled() -> None:
+    def scaled(clips: bool) -> Ran:
+        weight = torch.linspace(0.5, 2, 4).requires_grad_()
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+        losses = []
+        for _ in range(4):
+            loss = weight.square().sum()
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            if clips:
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_([weight], 1e-3)
+            scaler.step(optimizer)
+            scaler.update()
+            losses.append(loss.item())
+        return Ran(losses, weight.detach().clone())
+
+    assert with_changes(lambda: scaled(False), KeepGradients()).is_exactly(scaled(False))
+    assert with_changes(lambda: scaled(True), KeepGradients()).is_exactly(scaled(False))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from lossleuth.interventions.intervention import Intervention, parameters_of
+from lossleuth.interventions.intervention import Intervention, Replace, parameters_of
 from lossleuth.tape.window import Backward, Window
 
 
@@ -15,6 +18,25 @@ class KeepGradients(Intervention):
     def __init__(self) -> None:
         self._known: list[Tensor] = []
         self._left: list[Tensor | None] = []
+
+    def install(self, replace: Replace) -> None:
+        """A scaled loss has scaled gradients: taking that back is no harm."""
+        scaler = torch.amp.GradScaler
+        original = scaler.unscale_
+
+        @functools.wraps(original)
+        def unscale(grad_scaler: Any, optimizer: torch.optim.Optimizer) -> None:
+            original(grad_scaler, optimizer)
+            if grad_scaler.is_enabled():
+                self._unscale(1 / float(grad_scaler.get_scale()), optimizer)
+
+        replace(scaler, "unscale_", unscale)
+
+    def _unscale(self, factor: float, optimizer: torch.optim.Optimizer) -> None:
+        updated = {id(p) for p in parameters_of(optimizer)}
+        for parameter, gradient in zip(self._known, self._left, strict=False):
+            if gradient is not None and id(parameter) in updated:
+                gradient.mul_(factor)
 
     def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
         """Learn what will be updated."""
