@@ -144,6 +144,13 @@ def vocabulary(evidence: Evidence) -> int | None:
     return int(classes[-1]) if classes else None
 
 
+def frozen_share(evidence: Evidence) -> float:
+    """The share of the parameters in use that ask for no gradient."""
+    return max(
+        (float(c.get("frozen_share", 0.0)) for c in evidence.probed("coverage")), default=0.0
+    )
+
+
 def unigram(evidence: Evidence) -> float | None:
     """The entropy of the targets seen."""
     seen = evidence.series("unigram")

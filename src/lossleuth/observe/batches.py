@@ -78,7 +78,8 @@ class Batches:
             if tensor._version == version:
                 seen = token_fingerprint(tensor)
                 # Position ids ascend by one along a row; they say nothing about the batch.
-                if not seen.consecutive:
+                # Neither does a lookup that is the same everywhere.
+                if not seen.consecutive and seen.largest > seen.smallest:
                     window.lookups.append(seen)
                     if len(self.runs) < MOST_RUNS:
                         _keep_run(self.runs, tensor)

@@ -32,6 +32,9 @@ class Alignment:
     untested: str | None = None
     # The axis of the tokens along which time runs.
     time_axis: int = 1
+    # How many different ones there are.
+    distinct_tokens: int = 0
+    distinct_targets: int = 0
 
 
 def alignment(window: Window, roles: Roles | None) -> Alignment:
@@ -48,7 +51,15 @@ def alignment(window: Window, roles: Roles | None) -> Alignment:
     best = max(shares, key=lambda o: (shares[o], o == 1), default=None)
     if best is not None and shares[best] <= 0.5:
         best = None
-    return Alignment(best, shares, int(counted.sum()), len(targets), time_axis=axis)
+    return Alignment(
+        best,
+        shares,
+        int(counted.sum()),
+        len(targets),
+        time_axis=axis,
+        distinct_tokens=len(tokens.unique()),
+        distinct_targets=len(targets[counted].unique()),
+    )
 
 
 def supervision(window: Window, roles: Roles | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import Tensor
+from torch.nn import Parameter
+
 from lossleuth.probes.distance import norm
 from lossleuth.tape.window import Backward, Gradients, Window
 
@@ -35,6 +38,8 @@ class Coverage:
     held: int
     # Whether the unused have the shapes of the missing: other copies of the same weights.
     unused_match_missing: bool
+    # Share of the elements of parameters in use that ask for no gradient, in an optimizer or not.
+    frozen_share: float = 0.0
 
 
 def coverage(window: Window) -> Coverage | None:
@@ -67,7 +72,14 @@ def coverage(window: Window) -> Coverage | None:
     wanted = sorted(tuple(tape.leaves[n].shape) for n in after if id(tape.leaves[n]) not in held)
     same = bool(missing) and all(shape in shapes for shape in wanted)
     share = lost / whole if whole else 0.0
-    return Coverage(tuple(missing), share, tuple(frozen), len(unused), len(held), same)
+    still = {id(t): t.numel() for t in tape.leaves.values() if _is_frozen(t)}
+    moving = {id(t): t.numel() for t in tape.parameters.values()}
+    at_rest = sum(still.values()) / (sum(still.values()) + sum(moving.values()) or 1)
+    return Coverage(tuple(missing), share, tuple(frozen), len(unused), len(held), same, at_rest)
+
+
+def _is_frozen(leaf: Tensor) -> bool:
+    return isinstance(leaf, Parameter) and leaf.is_floating_point() and not leaf.requires_grad
 
 
 def _added(runs: list[Backward]) -> Gradients:

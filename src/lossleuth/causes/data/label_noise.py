@@ -39,6 +39,7 @@ AGREEMENT = 0.35
 # Nats below the entropy of the targets that show that something was learnt.
 LEARNT = 0.1
 FEWEST_STEPS = 30
+FEWEST_TOKENS = 4
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -47,6 +48,12 @@ def judge(evidence: Evidence) -> Judgement:
     known = [a for a in known if a.get("supervised", 0) >= 32]
     if len(known) < 2:
         return untested("fewer than two steps with targets were recorded")
+    poor = [a for a in known if a["distinct_tokens"] < FEWEST_TOKENS]
+    if poor:
+        return untested(
+            f"only {poor[0]['distinct_tokens']} different tokens are looked up in a batch: what is "
+            "looked up may not be the text"
+        )
     best = [max((float(v) for v in a["shares"].values()), default=0.0) for a in known]
     if max(best) > AGREEMENT:
         return refuted(f"an offset explains {max(best):.0%} of the targets")

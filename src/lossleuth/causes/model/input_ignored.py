@@ -33,9 +33,15 @@ from lossleuth.types import (
     untested,
 )
 
+# Different targets that show that a text is there.
+FEWEST = 4
+
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at the logits of the changed position itself."""
+    constant = _constant(evidence)
+    if constant is not None:
+        return constant
     known = [
         (x, w.get("true_loss") or {})
         for w in evidence.windows
@@ -63,6 +69,24 @@ def judge(evidence: Evidence) -> Judgement:
         first_place(p["loss"] for p in evidence.probed("target_places")),
         Wrongness("move of a token's own logits", 0.0, 1.0, deaf[-1]["floor"]),
         remedy="Find where the embedding's result is lost on its way to the logits.",
+    )
+
+
+def _constant(evidence: Evidence) -> Judgement | None:
+    """Whether the same token is looked up everywhere, whatever the targets are."""
+    known = [a for a in evidence.probed("alignment") if a.get("distinct_targets", 0) >= FEWEST]
+    if len(known) < 2 or any(a["distinct_tokens"] > 1 for a in known):
+        return None
+    because = (
+        f"One and the same token is looked up at every position on all of {len(known)} recorded "
+        f"steps, where the targets are {known[-1]['distinct_targets']} different ones."
+    )
+    return Judgement(
+        Status.PROVEN,
+        because,
+        first_place(p["loss"] for p in evidence.probed("target_places")),
+        Wrongness("different tokens in a batch", 1.0, float(known[-1]["distinct_targets"]), 0.0),
+        remedy="See how the indices of the embedding are made.",
     )
 
 

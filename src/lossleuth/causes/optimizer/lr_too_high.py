@@ -27,6 +27,7 @@ from itertools import pairwise
 from lossleuth.causes.reasoning import (
     decided_by_trial,
     finite,
+    frozen_share,
     optimizer_place,
     setting_place,
     true_losses,
@@ -48,6 +49,8 @@ FACTORS = (0.1, 0.01)
 WANTS = tuple(Change.of("scale_lr", factor=f) for f in FACTORS)
 # Of the progress that the lower rate makes, what the present one makes at most.
 PROGRESS = 0.7
+# With more than this share of the parameters frozen, a rate says little.
+MOSTLY = 0.5
 LEAST = 0.1
 
 
@@ -57,6 +60,8 @@ def judge(evidence: Evidence) -> Judgement:
     losses = [float(x) for x in evidence.series("loss")]
     if len(losses) < 8:
         return untested(f"only {len(losses)} losses were seen")
+    if frozen_share(evidence) > MOSTLY:
+        return untested(f"{frozen_share(evidence):.0%} of the parameters in use are frozen")
     symptom = _symptom(evidence, losses)
     if symptom is None:
         return refuted(

@@ -27,6 +27,7 @@ from dataclasses import replace
 from lossleuth.causes.reasoning import (
     decided_by_trial,
     finite,
+    frozen_share,
     optimizer_place,
     setting_place,
     true_losses,
@@ -48,6 +49,8 @@ FACTORS = (10.0, 100.0)
 WANTS = tuple(Change.of("scale_lr", factor=f) for f in FACTORS)
 # Of the progress that the higher rate makes, what the present one makes at most.
 PROGRESS = 0.25
+# With more than this share of the parameters frozen, a rate says little.
+MOSTLY = 0.5
 LEAST = 0.3
 
 
@@ -56,6 +59,8 @@ def judge(evidence: Evidence) -> Judgement:
     rates, losses = finite(evidence.series("lr")), finite(evidence.series("loss"))
     if len(losses) < 8:
         return untested(f"only {len(losses)} losses were seen")
+    if frozen_share(evidence) > MOSTLY:
+        return untested(f"{frozen_share(evidence):.0%} of the parameters in use are frozen")
     floor, true = unigram(evidence), true_losses(evidence)
     tail = losses[-max(4, len(losses) // 10) :]
     end = sum(tail) / len(tail)
