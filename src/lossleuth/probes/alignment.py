@@ -57,8 +57,8 @@ def alignment(window: Window, roles: Roles | None) -> Alignment:
         int(counted.sum()),
         len(targets),
         time_axis=axis,
-        distinct_tokens=len(tokens.unique()),
-        distinct_targets=len(targets[counted].unique()),
+        distinct_tokens=len(torch.unique(tokens)),
+        distinct_targets=len(torch.unique(targets[counted])),
     )
 
 
