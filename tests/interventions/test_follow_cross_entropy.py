@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from changed_runs import VOCABULARY, Ran, entropy, sgd, trained, with_changes
+from changed_runs import VOCABULARY, Ran, batch, entropy, sgd, trained, with_changes
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -69,3 +69,29 @@ def test_without_targets_the_change_is_said_to_have_failed() -> None:
 
     with pytest.raises(InterventionFailed, match="no logits and targets"):
         with_changes(regression, FollowCrossEntropy())
+
+
+def by_hand(sign: float) -> Ran:
+    """No autograd at all: gradients are written down, an optimizer updates."""
+    torch.manual_seed(0)
+    table = torch.nn.Embedding(VOCABULARY, VOCABULARY)
+    weight = table.weight
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+    losses = []
+    for step in range(5):
+        tokens = batch(step)
+        inputs, targets = tokens[:, :-1].flatten(), tokens[:, 1:].flatten()
+        with torch.no_grad():
+            scores = table(inputs).log_softmax(1)
+            losses.append(-scores.gather(1, targets[:, None]).mean().item())
+            delta = scores.exp() - F.one_hot(targets, VOCABULARY)
+            summed = torch.zeros_like(weight).index_add(0, inputs, delta / len(inputs))
+        weight.grad = sign * summed
+        optimizer.step()
+    return Ran(losses, weight.detach().double())
+
+
+def test_gradients_made_by_hand_are_replaced_as_well() -> None:
+    assert with_changes(lambda: by_hand(1.0), FollowCrossEntropy()).distance(by_hand(1.0)) < 1e-6
+    assert by_hand(-1.0).distance(by_hand(1.0)) > 0.1
+    assert with_changes(lambda: by_hand(-1.0), FollowCrossEntropy()).distance(by_hand(1.0)) < 1e-6

@@ -117,9 +117,13 @@ def _fused_roles(tape: Tape, run: Backward, makers: dict[int, Operation], fused:
     )
 
 
-def _is_alive(operations: list[Operation]) -> bool:
-    """Whether autograd takes part at all."""
-    return any(any(operation.live) for operation in operations)
+def _is_alive(tape: Tape, operations: list[Operation]) -> bool:
+    """Whether autograd takes part at all: a parameter by itself always could."""
+    return any(
+        live and tape.groups[i] not in tape.leaves
+        for operation in operations
+        for i, live in zip(operation.inputs, operation.live, strict=True)
+    )
 
 
 def _leading_to(tape: Tape, run: Backward) -> list[Operation]:
@@ -129,7 +133,7 @@ def _leading_to(tape: Tape, run: Backward) -> list[Operation]:
 def _picked(tape: Tape, operations: list[Operation]) -> tuple[int | None, int | None, int | None]:
     """Targets, the target that counts for nothing, and what they picked from; the largest such."""
     best: tuple[int, int, int | None, int] | None = None
-    alive = _is_alive(operations)
+    alive = _is_alive(tape, operations)
     for operation in operations:
         if operation.name not in PICKS or len(operation.inputs) < 2:
             continue
@@ -169,7 +173,7 @@ def _softmax(
         for operation in reversed(beside):
             if _count(tape, operation.inputs[0]) == wanted:
                 return operation
-    alive = _is_alive(operations)
+    alive = _is_alive(tape, operations)
     candidates = [op for op in operations if op.name in SOFTMAXES and (op.live[0] or not alive)]
     # A softmax whose result is multiplied with values again is attention, not a prediction.
     predictions = [op for op in candidates if "log" in op.name]

@@ -1,0 +1,45 @@
+"""Changes of no dose, on programs of every make: the losses are the same to the last bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lossleuth.observe.background import Background, Plan
+from lossleuth.observe.program import Program
+from lossleuth.record.read import Record
+from lossleuth.types import Change
+
+PROGRAMS = Path(__file__).parents[1] / "observe" / "programs"
+NULL = (
+    Change.of("scale_lr", factor=1.0),
+    Change.of("scale_gradient", factor=1.0),
+    Change.of("clear_gradients"),
+    Change.of("add_missing_parameters"),
+    Change.of("unfreeze_parameters"),
+)
+
+
+def losses(folder: Path) -> list[float]:
+    with Record.open(folder) as record:
+        assert record.ended is not None
+        assert record.ended["how"] == "end of script"
+        assert "failures" not in record.ended
+        known = "loss" in record.scalar_names
+        return [float(x) for x in record.series("loss")] if known else [len(record)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in PROGRAMS.glob("*.py") if path.stem != "tiny")
+)
+def test_a_change_of_no_dose_changes_no_bit(name: str, tmp_path: Path) -> None:
+    plans = [
+        Plan(tmp_path / "bare", 100, 60.0, loss_steps=(0,)),
+        Plan(tmp_path / "null", 100, 60.0, loss_steps=(0,), changes=NULL),
+    ]
+    Background(Program(PROGRAMS / f"{name}.py"), 2).run(plans)
+    bare = losses(tmp_path / "bare")
+    assert bare
+    assert losses(tmp_path / "null") == bare
