@@ -11,12 +11,15 @@ import math
 from dataclasses import dataclass
 from math import nan
 
+import torch
+from torch import Tensor
+
 from lossleuth.probes.distance import distance, norm
 from lossleuth.probes.replayed import replayed_gradients as replayed_gradients
 from lossleuth.probes.replayed import shared_gradients
 from lossleuth.tape.opacity import hidden_parameters
 from lossleuth.tape.substitutes import CannotReplay
-from lossleuth.tape.window import Backward, Window
+from lossleuth.tape.window import Backward, Gradients, Window, dense
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
             rows[number] = ParameterTruth(
                 window.name_of(number),
                 distance(a, b) / unit,
-                distance(c, b) / unit,
+                math.hypot(distance(c, b), _lost_in_sum(run, number)) / unit,
                 norm([a]),
                 sizes.get(number, 0.0),
                 hidden.get(number),
@@ -99,5 +102,20 @@ def stale_share(window: Window) -> float | None:
     runs = [run for run in window.backwards if not run.returned]
     if not runs:
         return None
-    size = norm(runs[0].added().values())
-    return norm(runs[0].before.values()) / size if size else None
+    held = {id(p) for update in window.updates for p in update.parameters}
+    leaves = window.tape.leaves
+
+    def used(gradients: Gradients) -> list[Tensor | None]:
+        # What no optimizer holds is nobody's to clear.
+        return [g for i, g in gradients.items() if not held or id(leaves[i]) in held]
+
+    size = norm(used(runs[0].added()))
+    return norm(used(runs[0].before)) / size if size else None
+
+
+def _lost_in_sum(run: Backward, number: int) -> float:
+    """What rounding takes when a gradient is added to a larger one that was there before."""
+    before, after = run.before.get(number), run.after.get(number)
+    if before is None or after is None or run.returned or not after.is_floating_point():
+        return 0.0
+    return torch.finfo(after.dtype).eps * norm([dense(after)])

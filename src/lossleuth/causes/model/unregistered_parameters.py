@@ -47,7 +47,7 @@ def judge(evidence: Evidence) -> Judgement:
     missing = last["missing"]
     if not missing or last["missing_share"] < LEAST:
         return refuted("everything that gets a gradient is in an optimizer")
-    if last["unused_match_missing"]:
+    if last["unused_match_missing"] or last["unused"]:
         return refuted("the optimizer holds other copies of what is used: see stale_parameters")
     count = sum(m["elements"] for m in missing)
     because = (

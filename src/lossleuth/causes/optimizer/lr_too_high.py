@@ -7,8 +7,8 @@ Why training fails
     Each step undoes more than it gains.
 
 How it is judged
-    By trial alone: the same run, from the same start and with the same batches, at a tenth
-    and a hundredth of the rate. Proven if the true loss then falls much further,
+    By trial alone: the same run, from the same start and with the same batches, at 0.3,
+    0.1 and 0.01 times the rate. Proven if the true loss then falls much further,
     by more than three standard errors over paired seeds.
 
 How to fix
@@ -45,10 +45,12 @@ from lossleuth.types import (
     untested,
 )
 
-FACTORS = (0.1, 0.01)
+FACTORS = (0.3, 0.1, 0.01)
 WANTS = tuple(Change.of("scale_lr", factor=f) for f in FACTORS)
 # Of the progress that the lower rate makes, what the present one makes at most.
 PROGRESS = 0.7
+# A loss that falls to less than this share of its start is beyond suspicion.
+WELL = 0.35
 # With more than this share of the parameters frozen, a rate says little.
 MOSTLY = 0.5
 LEAST = 0.1
@@ -63,6 +65,11 @@ def judge(evidence: Evidence) -> Judgement:
     if frozen_share(evidence) > MOSTLY:
         return untested(f"{frozen_share(evidence):.0%} of the parameters in use are frozen")
     symptom = _symptom(evidence, losses)
+    tail = losses[-max(4, len(losses) // 10) :]
+    end = sum(tail) / len(tail)
+    if symptom is None and end > WELL * losses[0]:
+        # No symptom, and still a lower rate may do far better.
+        symptom = f"the loss ends at {end:.3f}"
     if symptom is None:
         return refuted(
             f"the loss goes down steadily, from {losses[0]:.3f} to {losses[-1]:.3f}: steps do not "

@@ -42,12 +42,12 @@ def judge(evidence: Evidence) -> Judgement:
     if not known:
         return untested("no step with a backward pass and an update was recorded")
     last = known[-1]
-    if not last["unused_match_missing"]:
+    if not last["missing"] or not (last["unused_match_missing"] or last["unused"]):
         return refuted(f"what the optimizers hold is what gets gradients ({last['held']} tensors)")
     missing = last["missing"]
     because = (
         f"{len(missing)} tensors in use get {last['missing_share']:.0%} of the gradient and are in "
-        f"no optimizer, which holds {last['held']} tensors, others of the same shapes among them."
+        f"no optimizer, which holds {last['held']} tensors, {last['unused']} of them not in use."
     )
     fault = Judgement(
         Status.SUSPECTED,
