@@ -64,6 +64,8 @@ def run(console: Console) -> None:
         told = "a false alarm" if alarm else "none" if smallest is None else f"{smallest:.0e}"
         lost = "found" if check(ZEROED, bias) else "missed"
         table.add_row(name, f"{seconds:.2f}", told, lost)
+        # At once: on a busy machine the next one may take minutes.
+        console.print(f"{name}: {seconds:.2f} s, {told}, zeroed bias {lost}")
     console.print(table)
     console.print(f"corrupted: {names[matrix]}; zeroed: {names[bias]}; seconds when all is well")
 
