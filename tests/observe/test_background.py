@@ -139,7 +139,8 @@ def test_who_asks_for_input_is_told_that_there_is_none(tmp_path: Path) -> None:
 def test_arguments_and_surroundings_reach_the_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("WANDB_MODE", raising=False)
+    # A trial is sent nowhere, whatever the user's own runs do.
+    monkeypatch.setenv("WANDB_MODE", "online")
     monkeypatch.setenv("MY_OWN", "kept")
     script = "import os, sys\nprint(sys.argv[1:], *map(os.getenv, ('WANDB_MODE', 'MY_OWN')))\n"
     in_background(tmp_path, script)

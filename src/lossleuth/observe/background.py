@@ -131,16 +131,15 @@ class Background:
         order = plan.order_for(self._program.header(), scratch=scratch)
         # The same for all: what is observed must be what is tried.
         threads = max(1, (os.cpu_count() or 1) // self._jobs)
-        settings = {
-            "OMP_NUM_THREADS": str(threads),
-            "PYTHONHASHSEED": "0",
+        settings = {"OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0"}
+        # A run of ours is none of the user's, whatever is set: no window, nothing sent anywhere.
+        quiet = {
             "PYTHONUNBUFFERED": "1",
             "MPLBACKEND": "Agg",
-            # A run of ours is none of the user's: nothing is sent anywhere.
             "WANDB_MODE": "disabled",
             "TQDM_DISABLE": "1",
         }
-        environment: dict[str, Any] = settings | dict(os.environ) | order.environment()
+        environment: dict[str, Any] = settings | dict(os.environ) | quiet | order.environment()
         with (plan.directory / OUTPUT).open("ab") as output:
             process = subprocess.Popen(
                 [
