@@ -22,6 +22,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from lossleuth.causes.reasoning import decided_by_trial, library_place, optimizer_place
@@ -42,6 +43,8 @@ TIMES_FLOOR, LEAST = 30.0, 1e-2
 FLAWED = ("without bias correction", "under the root")
 WANTS = (Change.of("use_rule", rule="AdamW"), Change.of("use_rule", rule="SGD"))
 GAIN = 0.05
+# Of the progress that a textbook rule makes, what an unknown one makes at most to be wrong.
+PROGRESS = 0.5
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -69,6 +72,12 @@ def judge(evidence: Evidence) -> Judgement:
     )
     decided = decided_by_trial(evidence, fault, WANTS, least=GAIN)
     flawed = any(flaw in last["rule"] for flaw in FLAWED)
+    harm = decided.harm
+    if decided.status is Status.PROVEN and harm is not None and not flawed:
+        # An unknown rule that learns is another rule, and no wrong one.
+        gained, possible = harm.start - harm.without, harm.start - harm.with_change
+        if math.isfinite(gained) and gained > PROGRESS * possible:
+            return refuted(f"an unknown rule that learns by itself: {harm.sentence}")
     if decided.status is Status.BENIGN and not flawed:
         return refuted(f"another rule on purpose, or one that does no harm: {decided.because}")
     return decided

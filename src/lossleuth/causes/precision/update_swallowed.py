@@ -82,5 +82,5 @@ CAUSE = Cause(
     "updates are too small for the type of the weights",
     judge,
     ("swallowed_share",),
-    overlaps=("lr_too_low", "update_rule_wrong"),
+    overlaps=("lr_too_low", "update_rule_wrong", "lr_zero", "never_steps"),
 )
