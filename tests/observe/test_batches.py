@@ -35,13 +35,20 @@ def test_a_tensor_that_was_changed_meanwhile_is_left_out() -> None:
 
 def test_what_a_loader_gives_counts_until_a_lookup_is_seen() -> None:
     batches, window = Batches(), StepWindow(0.0)
-    batches.loaded({"ids": torch.tensor([7, 7])})
+    batches.loaded({"ids": torch.tensor([7, 8])})
     batches.look(window, 0)
     assert [seen.count for seen in window.lookups] == [2]
-    batches.looked_up(torch.tensor([5]))
-    batches.loaded({"ids": torch.tensor([7, 7])})
+    batches.looked_up(torch.tensor([5, 9, 6]))
+    batches.loaded({"ids": torch.tensor([7, 8])})
     batches.look(window, 0)
-    assert [seen.count for seen in window.lookups] == [2, 1]
+    assert [seen.count for seen in window.lookups] == [2, 3]
+
+
+def test_a_lookup_that_is_the_same_everywhere_is_none() -> None:
+    batches, window = Batches(), StepWindow(0.0)
+    batches.looked_up(torch.zeros(3, 4, dtype=torch.long))
+    batches.look(window, 0)
+    assert not window.lookups
 
 
 def test_few_tensors_are_kept_alive() -> None:
