@@ -61,7 +61,10 @@ def judge(evidence: Evidence) -> Judgement:
     if len(wrong) == len(known) and len(offsets) == 1:
         offset, explained, count, right = wrong[-1]
         if offset == 0 and _sees_itself(evidence):
-            return refuted("a model that sees its whole input reproduces it, as it may be meant to")
+            return refuted(
+                f"a model that sees its whole input reproduces {explained:.0%} of it, as it may be "
+                "meant to"
+            )
         because = (
             f"Targets equal the inputs at offset {offset} in {explained:.0%} of {count} positions; "
             f"a language model's targets are at offset 1, which explains {right:.0%}."

@@ -53,8 +53,9 @@ def judge(evidence: Evidence) -> Judgement:
         return refuted(f"cuts take {most:.1e} of the gradient of what is trained")
     place = next((p for p in worst["places"] if p["file"]), None)
     starved = worst["starved"]
-    who = f"{len(starved)} trained parameters get no gradient at all (such as {starved[0]})"
-    if not starved:
+    if starved:
+        who = f"{len(starved)} trained parameters get no gradient at all (such as {starved[0]})"
+    else:
         who = f"{len(worst['changed'])} trained parameters get only a part of their gradient"
     by = f" because of {place['operation']}" if place else ""
     because = f"{who}{by}; {worst['lost_share']:.0%} of the true gradient is lost, expected 0 %."

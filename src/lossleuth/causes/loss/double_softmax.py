@@ -45,8 +45,12 @@ def judge(evidence: Evidence) -> Judgement:
     if not known:
         return untested("no softmax of a loss was recorded")
     gaps = [s["probability_gap"] for s in known]
-    if any(gap is None or gap > ROUNDING for gap in gaps):
-        return refuted("what enters the loss's softmax are no probabilities")
+    scores = sum(gap is None or gap > ROUNDING for gap in gaps)
+    if scores:
+        return refuted(
+            "what enters the loss's softmax are no probabilities (none below 0, sum 1) on "
+            f"{scores} of {len(gaps)} recorded steps"
+        )
     classes = vocabulary(evidence) or 2
     lowest = math.log(classes - 1 + math.e) - 1
     because = (

@@ -51,7 +51,10 @@ def judge(evidence: Evidence) -> Judgement:
         return refuted(f"changing a token moves earlier logits by {most:.1e}, expected 0")
     offsets = {a.get("offset") for _, a in pairs}
     if not any(offset is not None and offset >= 1 for offset in offsets):
-        return refuted("the model sees its whole input, and is not asked for the next token")
+        return refuted(
+            f"the model sees its whole input, and on none of {len(pairs)} recorded steps is it "
+            "asked for the next token"
+        )
     move = min(x["future"] for x, _ in leaking)
     because = (
         f"Changing one token moves the logits of earlier positions by {move:.2g} of their standard "

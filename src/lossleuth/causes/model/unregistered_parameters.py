@@ -46,9 +46,14 @@ def judge(evidence: Evidence) -> Judgement:
     last = known[-1]
     missing = last["missing"]
     if not missing or last["missing_share"] < LEAST:
-        return refuted("everything that gets a gradient is in an optimizer")
+        return refuted(
+            f"{last['missing_share']:.0%} of the gradient, by square, is of tensors in no optimizer"
+        )
     if last["unused_match_missing"] or last["unused"]:
-        return refuted("the optimizer holds other copies of what is used: see stale_parameters")
+        return refuted(
+            f"the optimizer holds other copies of what is used, {last['unused']} of them not in "
+            "use: see stale_parameters"
+        )
     count = sum(m["elements"] for m in missing)
     because = (
         f"{len(missing)} tensors with {count} elements get gradients ({last['missing_share']:.0%} "

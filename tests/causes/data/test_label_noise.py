@@ -1,0 +1,52 @@
+"""Targets without any relation to the inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from evidence import LOSS, check_proven, check_refuted, check_untested, seen, steps
+
+from lossleuth.causes.data.label_noise import judge
+from lossleuth.types import Evidence, Where
+
+
+def found(share: float = 0.1, loss: float = 3.0, long: int = 40, **given: Any) -> Evidence:
+    shares = {"0": 0.05, "1": share, "2": 0.05}
+    alignment = {"offset": None, "shares": shares, "supervised": 512, "distinct_tokens": 60}
+    alignment |= {"untested": None, **given.pop("alignment", {})}
+    recorded = {"alignment": alignment, "true_loss": {"loss": loss, "vocabulary": 96}}
+    return seen(steps=steps(long, unigram=3.0), **recorded, **given)
+
+
+def test_targets_that_no_offset_explains_are_noise_where_the_loss_parks() -> None:
+    check_proven(judge(found()), LOSS, "10%", "3.000")
+
+
+def test_the_file_of_the_targets_is_named() -> None:
+    judgement = judge(found(origins={"targets": {"file": "labels.bin"}}))
+    check_proven(judgement, Where("labels.bin"))
+
+
+@pytest.mark.parametrize("share", [0.36, 1.0])
+def test_targets_that_are_the_next_token_are_no_noise(share: float) -> None:
+    check_refuted(judge(found(share)), f"{share:.0%}")
+
+
+def test_a_translation_that_has_begun_to_learn_is_no_noise() -> None:
+    check_refuted(judge(found(loss=2.5)), "2.500", "3.000")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        (Evidence(), "two steps"),
+        (found(count=1), "two steps"),
+        (found(long=10), "too short"),
+        (found(alignment={"supervised": 8}), "two steps"),
+        (found(alignment={"untested": "no rows"}), "two steps"),
+        (found(alignment={"distinct_tokens": 1}), "only 1 different tokens"),
+    ],
+)
+def test_too_little_to_tell_is_said(evidence: Evidence, words: str) -> None:
+    check_untested(judge(evidence), words)

@@ -1,0 +1,52 @@
+"""Losses over no target."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from evidence import LOSS, check_proven, check_refuted, check_untested, seen, steps
+
+from lossleuth.causes.data.labels_all_masked import judge
+from lossleuth.types import Evidence, Status
+
+
+def counted(supervised: list[int], **scalars: Any) -> Evidence:
+    return seen(steps=steps(len(supervised), supervised=supervised, **scalars))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_over_nothing_that_is_not_finite_is_proven(bad: float) -> None:
+    losses = [3.0, 3.0, bad, 3.0]
+    check_proven(judge(counted([64, 64, 0, 64], loss=losses)), LOSS, "1 losses", "step 2")
+
+
+def test_one_empty_micro_batch_of_a_step_is_enough() -> None:
+    evidence = counted([64, 64, 60], unsupervised=[0, 0, 1], loss=[3.0, 3.0, math.nan])
+    check_proven(judge(evidence), LOSS, "1 losses", "step 2")
+
+
+def test_most_steps_without_a_target_are_proven_though_their_loss_is_finite() -> None:
+    check_proven(judge(counted([0, 0, 0, 64], loss=0.0)), LOSS, "3 losses", "step 0")
+
+
+def test_an_end_in_a_loss_over_nothing_is_proven() -> None:
+    unfinished = {"supervised": 0, "unsupervised": 1, "losses": [math.nan]}
+    evidence = seen(steps=steps(3, supervised=64), ending={"unfinished": unfinished})
+    check_proven(judge(evidence), LOSS, "1 losses")
+
+
+def test_a_program_that_handles_an_empty_batch_now_and_then_is_left_in_peace() -> None:
+    judgement = judge(counted([64, 0, 64, 64], loss=[3.0, 0.0, 3.0, 3.0]))
+    assert judgement.status is Status.BENIGN
+    assert judgement.where == LOSS
+
+
+def test_a_loss_that_is_not_finite_over_targets_is_something_else() -> None:
+    check_refuted(judge(counted([64, 32], loss=math.nan)), "2 steps", "32 or more")
+
+
+def test_without_targets_it_is_untested() -> None:
+    check_untested(judge(Evidence()), "no loss with targets")
+    check_untested(judge(seen(steps=steps(5, loss=1.0))))

@@ -1,0 +1,58 @@
+"""The same few batches again and again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from evidence import LOSS, TARGET_PLACES, check_proven, check_refuted, check_untested, seen, steps
+
+from lossleuth.causes.data.repeated_batch import judge
+from lossleuth.types import Evidence, Where
+
+
+def batches(distinct: int, count: int = 40, held: int = 0, **given: Any) -> Evidence:
+    names = [f"batch {i % distinct}" for i in range(count)]
+    scalars = {"batch": names, "tokens": 500, **given.pop("scalars", {})}
+    return seen(steps=steps(count, **scalars), supply=held, **given)
+
+
+def test_few_batches_of_much_data_are_proven() -> None:
+    check_proven(judge(batches(2, held=100_000)), LOSS, "2 of 40", "1000 tokens", "100000")
+
+
+def test_a_loader_that_holds_more_batches_shows_it_too() -> None:
+    check_proven(judge(batches(1, scalars={"loader_batches": 50})), LOSS, "1 of 40", "25000")
+
+
+def test_the_line_nearest_to_the_targets_is_named() -> None:
+    places = {**TARGET_PLACES, "targets": ["data.py:3", "data.py:8"]}
+    judgement = judge(batches(1, held=100_000, target_places=places))
+    check_proven(judgement, Where("data.py", 8))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        (batches(40, held=100_000), "40 of 40"),
+        (batches(11, held=100_000), "11 of 40"),
+        (batches(1, held=500), "small data"),
+        (batches(10, held=10_000), "small data"),
+    ],
+    ids=["all distinct", "enough distinct", "one batch on purpose", "epochs of small data"],
+)
+def test_distinct_batches_and_small_data_are_no_fault(evidence: Evidence, words: str) -> None:
+    check_refuted(judge(evidence), words)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        (Evidence(), "only 0 batches"),
+        (batches(1, count=8), "only 8"),
+        (batches(1), "is not known"),
+        (batches(2, scalars={"loader_batches": 3}), "is not known"),
+    ],
+)
+def test_without_the_size_of_the_data_it_is_untested(evidence: Evidence, words: str) -> None:
+    check_untested(judge(evidence), words)

@@ -1,0 +1,128 @@
+"""Evidence by hand, in the shapes that the examiner makes, and what every judgement must keep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lossleuth.types import Change, Effect, Evidence, Judgement, Status, Where
+
+Judge = Callable[[Evidence], Judgement]
+
+# Lines of an imagined script: the loss, the backward pass, the update, where the optimizer is made.
+LOSS, BACKWARD, UPDATE, OPTIMIZER = (Where("train.py", line) for line in (18, 19, 20, 5))
+SETTINGS = {
+    "optimizers": [{"class": "AdamW", "place": "train.py:5", "groups": [{"betas": [0.9, 0.999]}]}]
+}
+TARGET_PLACES = {"targets": [], "logits": [], "passed": [], "loss": "train.py:18"}
+REASON = "the program has no such thing"
+
+
+def steps(count: int, **scalars: Any) -> list[dict[str, Any]]:
+    """As many steps; a list gives a scalar step by step, anything else is the same in all."""
+    found = []
+    for i in range(count):
+        given = {k: v[i] if isinstance(v, list) else v for k, v in scalars.items()}
+        places = {"backward": "train.py:19", "update": "train.py:20"}
+        found.append({"step": i, "backwards": 1, "updates": 1, "places": places, **given})
+    return found
+
+
+def seen(count: int = 3, **given: Any) -> Evidence:
+    """Recorded steps that all gave the same findings; fields of evidence are taken as such."""
+    fields = {k: given.pop(k) for k in list(given) if k in Evidence.__dataclass_fields__}
+    recorded = [{"step": i + 1, "target_places": TARGET_PLACES, **given} for i in range(count)]
+    fields.setdefault("windows", recorded)
+    fields.setdefault("settings", SETTINGS)
+    fields.setdefault("steps", steps(4))
+    return Evidence(**fields)
+
+
+def alternating(*windows: dict[str, Any], **fields: Any) -> Evidence:
+    """Recorded steps that gave different findings."""
+    numbered = [{"step": i + 1, **window} for i, window in enumerate(windows)]
+    return seen(windows=numbered, **fields)
+
+
+def tried(evidence: Evidence, change: Change, nats: float, **given: Any) -> Evidence:
+    """The evidence with the effect of a change: by default sure, over three seeds."""
+    start, without = given.pop("start", 5.0), given.pop("without", 4.9)
+    numbers = {"error": 0.01, "seeds": 3, "steps": 100, **given}
+    effect = Effect(
+        change, nats, without=without, with_change=without - nats, start=start, **numbers
+    )
+    return replace(evidence, effects={**evidence.effects, change: effect})
+
+
+def without_trial(evidence: Evidence, changes: Sequence[Change]) -> Evidence:
+    """The evidence with every trial failed."""
+    return replace(evidence, failed=dict.fromkeys(changes, REASON))
+
+
+def check_proven(judgement: Judgement, where: Where | None, *words: str) -> None:
+    """Proven, with a number, at that place, with something to be done about it."""
+    assert judgement.status is Status.PROVEN, judgement
+    assert judgement.where == where
+    assert judgement.wrongness is not None
+    assert judgement.remedy
+    _check_words(judgement, words)
+
+
+def check_refuted(judgement: Judgement, *words: str) -> None:
+    """Tested and not so, with a number."""
+    assert judgement.status is Status.REFUTED, judgement
+    assert not judgement.wants
+    _check_words(judgement, words)
+
+
+def check_untested(judgement: Judgement, *words: str) -> None:
+    """Not tested, and the reason is told."""
+    assert judgement.status is Status.UNTESTED, judgement
+    assert judgement.because
+    assert all(word in judgement.because for word in words), judgement.because
+
+
+def check_trial(
+    judge: Judge,
+    fault: Evidence,
+    changes: Sequence[Change],
+    where: Where | None,
+    *,
+    harmless: Status = Status.BENIGN,
+    nats: float = 2.0,
+) -> None:
+    """The way from a fault that is there to a verdict: only three seeds that agree prove it."""
+    suspected = judge(fault)
+    assert suspected.status is Status.SUSPECTED, suspected
+    assert suspected.wants == tuple(changes)
+    assert suspected.where == where
+    _check_words(suspected, ())
+
+    cure = changes[-1]
+    screened = judge(tried(fault, cure, nats, seeds=1, error=0.0))
+    assert screened.status is Status.SUSPECTED
+    assert screened.wants == (cure,)
+
+    proven = judge(tried(fault, cure, nats))
+    assert proven.status is Status.PROVEN, proven
+    assert proven.where == where
+    assert proven.harm is not None and proven.harm.nats == nats
+    assert proven.cure == cure
+    assert proven.wrongness is not None
+    assert proven.remedy
+    assert "3 paired runs" in proven.because
+
+    for nil in ({"nats": 0.0}, {"nats": -nats}, {"nats": nats, "error": nats}):
+        assert judge(tried(fault, cure, **nil)).status is harmless
+
+    failed = judge(without_trial(fault, changes))
+    assert failed.status is Status.SUSPECTED
+    assert REASON in failed.because
+    assert not failed.wants
+
+
+def _check_words(judgement: Judgement, words: Sequence[str]) -> None:
+    assert re.search(r"\d", judgement.because), judgement.because
+    assert all(word in judgement.because for word in words), judgement.because

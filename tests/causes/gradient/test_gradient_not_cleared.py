@@ -1,0 +1,33 @@
+"""Old gradients under new ones."""
+
+from __future__ import annotations
+
+import pytest
+from evidence import UPDATE, alternating, check_refuted, check_trial, check_untested, seen
+
+from lossleuth.causes.gradient.gradient_not_cleared import CURE, judge
+from lossleuth.types import Evidence
+
+
+def test_gradients_that_pile_up_are_suspected_until_cleared() -> None:
+    fault = alternating(*({"stale_share": share} for share in (1.0, 1.7, 2.4)))
+    check_trial(judge, fault, [CURE], UPDATE)
+    assert "2.4 times" in judge(fault).because
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-9, 0.01])
+def test_cleared_gradients_are_sound(share: float) -> None:
+    check_refuted(judge(seen(stale_share=share)))
+
+
+def test_gradients_left_now_and_then_are_not_blamed() -> None:
+    check_refuted(judge(alternating({"stale_share": 1.0}, {"stale_share": 0.0})), "0.0e+00")
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [Evidence(), seen(stale_share=None), Evidence(windows=[{"step": 0, "stale_share": 1.0}])],
+    ids=["nothing", "no backward pass", "the first step alone"],
+)
+def test_without_a_later_step_it_is_untested(evidence: Evidence) -> None:
+    check_untested(judge(evidence), "no step after the first")

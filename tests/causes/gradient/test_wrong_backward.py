@@ -1,0 +1,79 @@
+"""Backward passes that are not the derivative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from evidence import BACKWARD, check_refuted, check_trial, check_untested, seen
+
+from lossleuth.causes.gradient.wrong_backward import CURE, judge
+from lossleuth.types import Evidence, Where
+
+
+def function(error: float, floor: float = 1e-7, **given: Any) -> dict[str, Any]:
+    place = {"name": "FusedNorm", "file": "norm.py", "line": 32}
+    found = {"error": error, "floor": floor, "straight_through": False, "untested": None}
+    return {"functions": [{**place, **found, **given}]}
+
+
+def truth(error: float, floor: float = 1e-7) -> dict[str, Any]:
+    parameters = [{"name": "tok.weight", "error": error}, {"name": "head.weight", "error": 0.0}]
+    found = {"error": error, "floor": floor, "parameters": parameters, "untested": None}
+    return {"gradient_truth": [found]}
+
+
+def by_hand(*errors: float) -> dict[str, Any]:
+    found = [{"error": e, "floor": 1e-7, "place": "train.py:40", "cosine": 1.0} for e in errors]
+    return {"hand_gradients": found}
+
+
+def hook(error: float | None) -> dict[str, Any]:
+    places = ["train.py:50"]
+    return {"hooks": [{"tensor": "head.weight", "error": error, "floor": 1e-7, "places": places}]}
+
+
+@pytest.mark.parametrize(
+    ("found", "where", "words"),
+    [
+        (function(0.5), Where("norm.py", 32), "backward of FusedNorm"),
+        (function(0.1) | truth(9.0), Where("norm.py", 32), "backward of FusedNorm"),
+        (hook(0.9) | truth(9.0), Where("train.py", 50), "head.weight after its hooks"),
+        (truth(0.2), BACKWARD, "most of all that of tok.weight"),
+        (by_hand(0.7, 0.3), Where("train.py", 40), "0.3 of its size"),
+    ],
+    ids=["function", "function before the sum", "hook", "whole", "by hand"],
+)
+def test_a_wrong_gradient_is_suspected_at_its_place_until_replaced(
+    found: Any, where: Where, words: str
+) -> None:
+    check_trial(judge, seen(**found), [CURE], where)
+    assert words in judge(seen(**found)).because
+
+
+def test_the_one_library_that_is_no_package_is_blamed_for_its_function() -> None:
+    fault = seen(provenance={"libraries": ["fast.so", "notes.txt"]}, **function(0.5))
+    assert judge(fault).where == Where("fast.so", None, "FusedNorm")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        truth(1e-7),
+        truth(9e-6, floor=1e-9),
+        truth(0.02, floor=0.001),
+        function(3.0, straight_through=True) | truth(1e-7),
+        function(3.0, untested="outside torch") | truth(1e-7),
+        hook(None) | truth(1e-7),
+        by_hand(0.9, 1e-7),
+    ],
+    ids=["exact", "tiny", "rounding", "straight through", "unknown", "no hook", "by hand"],
+)
+def test_true_gradients_and_those_meant_otherwise_are_sound(found: Any) -> None:
+    check_refuted(judge(seen(**found)), "true one")
+
+
+def test_without_a_replay_it_is_untested_with_the_reason() -> None:
+    check_untested(judge(Evidence()), "no backward pass")
+    unknown = seen(gradient_truth=[{"untested": "a sparse tensor"}])
+    check_untested(judge(unknown), "a sparse tensor")
