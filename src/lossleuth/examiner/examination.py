@@ -159,7 +159,7 @@ class Examination:
             self._executor,
             self._request.out / "trials" / str(number),
             steps=steps,
-            seconds=4 * TRIAL_SECONDS,
+            seconds=8 * TRIAL_SECONDS,
             base=base,
             until=self._until,
             told=self._told,

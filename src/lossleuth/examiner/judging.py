@@ -64,9 +64,14 @@ def _judged(cause: Cause, evidence: Evidence) -> Judgement:
 
 
 def wanted(judgements: dict[str, Judgement]) -> list[tuple[str, tuple[Change, ...]]]:
-    """The trials that suspected causes ask for, in the order of the ladder."""
-    return [
-        (identifier, judgement.wants)
+    """The trials that suspected causes ask for, in the order of the ladder.
+
+    Faults that are plainly there come before suspicions that only a trial could confirm.
+    """
+    asking = {
+        identifier: judgement
         for identifier, judgement in judgements.items()
         if judgement.status is Status.SUSPECTED and judgement.wants
-    ]
+    }
+    there = {identifier: j for identifier, j in asking.items() if j.wrongness is not None}
+    return [(identifier, judgement.wants) for identifier, judgement in (there or asking).items()]
