@@ -52,6 +52,8 @@ def judge(evidence: Evidence) -> Judgement:
         return untested(reasons[0] if reasons else "no step with tokens and logits was recorded")
     late = [(x, t) for x, t in known if t.get("logits_std")]
     deaf = [x for x, _ in late if x["own"] <= x["floor"] and (x.get("order") or 0) <= x["floor"]]
+    if not late and all(x["own"] <= x["floor"] for x, _ in known):
+        return untested("whether logits differ from class to class is not known, or they do not")
     if not late or len(deaf) < len(late):
         most = max(x["own"] for x, _ in known)
         return refuted(f"changing a token moves its own logits by {most:.2g}, expected above 0")

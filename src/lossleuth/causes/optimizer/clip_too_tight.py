@@ -33,6 +33,7 @@ from lossleuth.types import (
     Status,
     Wrongness,
     refuted,
+    untested,
 )
 
 # Factor that clipping has to take away, in most steps.
@@ -48,8 +49,10 @@ def judge(evidence: Evidence) -> Judgement:
     scaled = any(s.get("loss_scale") for s in evidence.steps)
     if not factors and handled and not scaled:
         factors = [f for f in handled if 0 < f <= 1]
+    if not factors and not evidence.steps:
+        return untested("no step was seen")
     if not factors:
-        return refuted("gradients are not clipped")
+        return refuted(f"gradients are clipped in 0 of {len(evidence.steps)} steps")
     usual = statistics.median(factors)
     clipped = sum(f < 1 for f in factors)
     if usual > TIGHT:

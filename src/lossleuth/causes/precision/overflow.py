@@ -48,6 +48,8 @@ def judge(evidence: Evidence) -> Judgement:
     norms = [x for x in evidence.series("grad_norm") if not math.isfinite(x)]
     skipped = sum(len(s.get("skipped_by") or ()) for s in evidence.steps)
     found = [w["first_non_finite"] for w in evidence.windows if w.get("first_non_finite")]
+    if not losses and not evidence.series("grad_norm"):
+        return untested("no loss and no gradient was seen")
     if not bad and not norms:
         return refuted(f"all of {len(losses)} losses and their gradients are finite")
     if skipped and not bad and len(norms) <= skipped:

@@ -1,0 +1,48 @@
+"""Weights that start far too large."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from evidence import OPTIMIZER, alternating, check_refuted, check_trial, check_untested, seen, tried
+
+from lossleuth.causes.initialisation.init_too_large import CURE, judge
+from lossleuth.types import Evidence, Status, Where
+
+
+def starting(*losses: float, vocabulary: int | None = 96) -> Evidence:
+    found = ({"true_loss": {"loss": loss, "vocabulary": vocabulary}} for loss in losses)
+    return alternating(*found)
+
+
+def test_a_first_loss_far_above_knowing_nothing_is_suspected_until_rescaled() -> None:
+    check_trial(judge, starting(20.0, 9.0), [CURE], OPTIMIZER)
+    assert "20.00" in judge(starting(20.0)).because and "4.56" in judge(starting(20.0)).because
+
+
+def test_the_file_that_the_weights_came_from_is_named() -> None:
+    origins = {"weights": {"files": [{"file": "start.pt"}]}}
+    assert judge(replace(starting(20.0), origins=origins)).where == Where("start.pt")
+
+
+@pytest.mark.parametrize("first", [4.6, 5.5, 2.0])
+def test_a_first_loss_near_knowing_nothing_or_below_is_sound(first: float) -> None:
+    check_refuted(judge(starting(first, 30.0)), f"{first:.3f}", "4.564")
+
+
+def test_a_trained_model_before_a_surprising_text_is_benign() -> None:
+    assert judge(tried(starting(9.0), CURE, 0.05)).status is Status.BENIGN
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        Evidence(),
+        starting(20.0, vocabulary=None),
+        seen(windows=[{"step": 5, "true_loss": {"loss": 20.0, "vocabulary": 96}}]),
+    ],
+    ids=["nothing", "classes unknown", "late"],
+)
+def test_without_the_first_loss_it_is_untested(evidence: Evidence) -> None:
+    check_untested(judge(evidence), "not known")

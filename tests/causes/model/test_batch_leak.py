@@ -1,0 +1,39 @@
+"""Rows that influence each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from evidence import alternating, check_proven, check_refuted, check_untested, seen
+
+from lossleuth.causes.model.batch_leak import judge
+from lossleuth.types import Evidence, Where
+
+
+def leak(batch: float | None, **given: Any) -> dict[str, Any]:
+    return {"leaks": {"batch": batch, "floor": 1e-12, "batch_places": [], **given}}
+
+
+def test_rows_that_move_others_are_proven_where_they_meet() -> None:
+    fault = seen(**leak(0.4, batch_places=["model.py:21"]))
+    check_proven(judge(fault), Where("model.py", 21), "0.4", "all of 3", "exactly 0")
+
+
+def test_rows_that_meet_at_no_known_line_have_no_place() -> None:
+    check_proven(judge(seen(**leak(0.4))), None)
+
+
+@pytest.mark.parametrize("batch", [0.0, 1e-13], ids=["exactly", "to rounding"])
+def test_rows_that_stay_as_they_were_are_sound(batch: float) -> None:
+    check_refuted(judge(seen(**leak(batch))), "expected 0")
+
+
+def test_rows_that_compete_for_an_expert_now_and_then_are_not_blamed() -> None:
+    check_refuted(judge(alternating(leak(0.4), leak(0.0))), "0.0e+00")
+
+
+def test_a_single_row_is_untested_with_the_reason() -> None:
+    check_untested(judge(Evidence()), "several rows")
+    check_untested(judge(seen(**leak(None))), "several rows")
+    check_untested(judge(seen(**leak(None, untested="no logits"))), "no logits")

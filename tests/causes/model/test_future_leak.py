@@ -1,0 +1,41 @@
+"""Positions that see later tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from evidence import alternating, check_proven, check_refuted, check_untested, seen
+
+from lossleuth.causes.model.future_leak import judge
+from lossleuth.types import Evidence, Where
+
+
+def leak(future: float | None, offset: int | None = 1, **given: Any) -> dict[str, Any]:
+    leaks = {"future": future, "floor": 1e-12, "places": [], **given}
+    return {"leaks": leaks, "alignment": {"offset": offset}}
+
+
+@pytest.mark.parametrize("offset", [1, 2])
+def test_a_later_token_that_moves_earlier_logits_is_proven(offset: int) -> None:
+    fault = seen(**leak(0.7, offset, places=["model.py:21"]))
+    check_proven(judge(fault), Where("model.py", 21), "0.7", "all of 3", "exactly 0")
+
+
+@pytest.mark.parametrize("future", [0.0, 1e-13], ids=["exactly", "to rounding"])
+def test_a_causal_model_is_sound(future: float) -> None:
+    check_refuted(judge(seen(**leak(future))), "expected 0")
+
+
+@pytest.mark.parametrize("offset", [0, None], ids=["denoiser", "classifier"])
+def test_a_model_that_may_see_its_whole_input_is_not_blamed(offset: int | None) -> None:
+    check_refuted(judge(seen(**leak(0.7, offset))), "whole input")
+
+
+def test_a_leak_on_some_steps_only_is_not_blamed() -> None:
+    check_refuted(judge(alternating(leak(0.7), leak(0.0))))
+
+
+def test_without_logits_it_is_untested_with_the_reason() -> None:
+    check_untested(judge(Evidence()), "no step with tokens")
+    check_untested(judge(seen(**leak(None, untested="no rows"))), "no rows")

@@ -1,0 +1,39 @@
+"""Tensors in use that no optimizer has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from evidence import check_refuted, check_trial, check_untested, seen
+
+from lossleuth.causes.model.unregistered_parameters import CURE, judge
+from lossleuth.types import Evidence, Where
+
+LAYER = {"name": "layers.3", "elements": 64, "file": "model.py", "line": 9, "module": "layers"}
+
+
+def covered(share: float, *missing: dict[str, Any], **given: Any) -> Evidence:
+    found = {"missing": list(missing), "missing_share": share, "frozen": [], "held": 20}
+    return seen(coverage={**found, "unused": 0, "unused_match_missing": False, **given})
+
+
+def test_tensors_in_no_optimizer_are_suspected_at_their_use_until_trained() -> None:
+    fault = covered(0.4, LAYER, LAYER)
+    check_trial(judge, fault, [CURE], Where("model.py", 9, "layers"))
+    assert "2 tensors with 128 elements" in judge(fault).because
+    assert "40%" in judge(fault).because and "layers.3" in judge(fault).because
+
+
+@pytest.mark.parametrize("evidence", [covered(0.0), covered(1e-9, LAYER)])
+def test_everything_in_an_optimizer_is_sound(evidence: Evidence) -> None:
+    check_refuted(judge(evidence), "0%")
+
+
+@pytest.mark.parametrize("given", [{"unused_match_missing": True}, {"unused": 5}])
+def test_an_optimizer_with_other_copies_is_another_fault(given: Any) -> None:
+    check_refuted(judge(covered(0.4, LAYER, **given)), "stale_parameters")
+
+
+def test_without_coverage_it_is_untested() -> None:
+    check_untested(judge(Evidence()), "no step with a backward pass")
