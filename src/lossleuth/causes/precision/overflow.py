@@ -59,7 +59,7 @@ def judge(evidence: Evidence) -> Judgement:
     first = found[0]
     empty = any(s.get("supervised") == 0 or s.get("unsupervised") for s in evidence.steps)
     if empty and first["name"].startswith("nll"):
-        return refuted("the loss is a mean over no target: see labels_all_masked")
+        return refuted("the loss is a mean over 0 targets: see labels_all_masked")
     start = finite(losses)[:1]
     because = (
         f"{first['name']} makes {first['what']} of finite numbers of up to "

@@ -1,0 +1,56 @@
+"""Updates up the gradient."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from evidence import BACKWARD, UPDATE, alternating, check_refuted, check_trial, check_untested, seen
+
+from lossleuth.causes.optimizer.ascent import CURE, judge
+from lossleuth.types import Evidence, Where
+
+
+def signs(update: float | None, loss: float | None = None) -> dict[str, Any]:
+    down = {} if update is None else {"descent": {"cosine": update, "rising_share": 0.0}}
+    return {**down, "logit_gradients": [{"cosine": loss}]}
+
+
+@pytest.mark.parametrize(
+    ("found", "where", "told"),
+    [
+        (signs(-0.6), UPDATE, "the update"),
+        (signs(-0.6, 1.0), UPDATE, "the update"),
+        (signs(0.6, -1.0), BACKWARD, "what is differentiated"),
+        (signs(None, -1.0), BACKWARD, "what is differentiated"),
+    ],
+)
+def test_one_wrong_sign_is_suspected_until_turned_around(
+    found: Any, where: Where, told: str
+) -> None:
+    check_trial(judge, seen(**found), [CURE], where)
+    assert told in judge(seen(**found)).because
+
+
+def test_the_one_library_that_is_no_package_is_blamed_for_its_update() -> None:
+    fault = replace(seen(**signs(-0.6, 1.0)), provenance={"libraries": ["adam.so"]})
+    assert judge(fault).where == Where("adam.so")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [signs(0.6, 1.0), signs(-0.01, 1.0), signs(-0.6, -1.0)],
+    ids=["down", "momentum", "what is maximised is negated twice"],
+)
+def test_updates_that_go_down_in_the_end_are_sound(found: Any) -> None:
+    check_refuted(judge(seen(**found)), "above 0 is down")
+
+
+def test_momentum_that_overshoots_now_and_then_is_not_blamed() -> None:
+    check_refuted(judge(alternating(signs(-0.6, 1.0), signs(0.3, 1.0))), "0.300")
+
+
+@pytest.mark.parametrize("evidence", [Evidence(), seen(**signs(None))])
+def test_without_an_update_it_is_untested(evidence: Evidence) -> None:
+    check_untested(judge(evidence), "no step with a gradient")

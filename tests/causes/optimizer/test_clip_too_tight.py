@@ -1,0 +1,57 @@
+"""Clipping that harms, and clipping that does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from evidence import UPDATE, check_refuted, check_trial, check_untested, seen, steps, tried
+
+from lossleuth.causes.optimizer.clip_too_tight import CURE, judge
+from lossleuth.types import Evidence, Status, Where
+
+
+def clipped(*factors: float, limit: float = 0.01) -> Evidence:
+    return seen(steps=steps(len(factors), clip_factor=list(factors), clip_limit=limit))
+
+
+def test_tight_clipping_is_suspected_until_left_out() -> None:
+    fault = clipped(0.01, 0.02, 0.01, 1.0)
+    check_trial(judge, fault, [CURE], UPDATE, harmless=Status.REFUTED)
+    assert "at 0.01" in judge(fault).because and "3 of 4" in judge(fault).because
+
+
+def test_clipping_in_every_step_that_an_adaptive_rule_cancels_is_refuted() -> None:
+    check_refuted(judge(tried(clipped(0.01, 0.01), CURE, 0.05)), "2 of 2", "+0.050")
+
+
+def test_clipping_by_hand_is_seen_in_the_gradients() -> None:
+    assert judge(seen(handling={"factor": 0.02})).status is Status.SUSPECTED
+
+
+def test_a_gradient_scaler_is_no_clipping() -> None:
+    unscaled = seen(steps=steps(3, loss_scale=1024.0), handling={"factor": 1 / 1024})
+    check_refuted(judge(unscaled), "0 of 3")
+
+
+def test_the_file_of_the_setting_is_named() -> None:
+    origins = {"settings": {"clip": {"file": "config.yaml"}}}
+    assert judge(replace(clipped(0.01, 0.01), origins=origins)).where == Where("config.yaml")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        (clipped(0.5, 0.4, 0.3), "3 of 3"),
+        (clipped(0.01, 1.0, 1.0), "1 of 3"),
+        (seen(handling={"factor": 1.0}), "0 of 1"),
+        (seen(), "0 of 4"),
+    ],
+    ids=["mild", "only the first steps", "not at all", "nothing to see"],
+)
+def test_mild_clipping_is_sound(evidence: Evidence, words: str) -> None:
+    check_refuted(judge(replace(evidence, windows=evidence.windows[:1])), words)
+
+
+def test_without_a_step_it_is_untested() -> None:
+    check_untested(judge(Evidence()), "no step")

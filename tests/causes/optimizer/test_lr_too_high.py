@@ -1,0 +1,77 @@
+"""Steps that overshoot."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps, tried
+
+from lossleuth.causes.optimizer.lr_too_high import WANTS, judge
+from lossleuth.types import Effect, Evidence, Status, Where
+
+RISING = [5.0, 4.0, 3.0, 3.0, 3.0, 3.0, *[5.0] * 14]
+SWINGING = [5.0, *[2.0, 4.0] * 10]
+STUCK = [5.0 - 0.01 * i for i in range(20)]
+FALLING = [5.0 - 0.2 * i for i in range(20)]
+
+
+def run(losses: list[float], rate: float = 0.3) -> Evidence:
+    return seen(steps=steps(len(losses), loss=losses, lr=rate))
+
+
+@pytest.mark.parametrize(
+    ("losses", "words"),
+    [
+        (RISING, "falls to 3.000 and ends at 5.000"),
+        (SWINGING, "swings"),
+        ([5.0] * 9 + [math.nan], "does not stay finite"),
+        (STUCK, "ends at 4.825"),
+    ],
+)
+def test_a_loss_that_does_not_go_down_well_is_suspected_until_tried_at_lower_rates(
+    losses: list[float], words: str
+) -> None:
+    fault = run(losses)
+    check_trial(judge, fault, WANTS, OPTIMIZER, harmless=Status.REFUTED)
+    assert "0.3," in judge(fault).because and words in judge(fault).because
+
+
+def test_a_loss_no_better_than_single_tokens_is_suspected() -> None:
+    true_loss = {"loss": 3.0, "vocabulary": 96}
+    fault = seen(steps=steps(20, loss=FALLING, lr=0.3, unigram=3.0), true_loss=true_loss)
+    assert "no better than single tokens" in judge(fault).because
+
+
+def test_a_run_that_breaks_is_proven_by_one_that_does_not() -> None:
+    fault = run([5.0] * 9 + [math.nan])
+    effect = Effect(WANTS[0], math.inf, 0.0, 3, 100, math.inf, 2.0, 5.0)
+    assert judge(replace(fault, effects={WANTS[0]: effect})).status is Status.PROVEN
+
+
+def test_the_file_of_the_setting_is_named() -> None:
+    origins = {"settings": {"lr": {"file": "config.yaml"}}}
+    assert judge(replace(run(RISING), origins=origins)).where == Where("config.yaml")
+
+
+@pytest.mark.parametrize("without", [3.0, 3.4])
+def test_a_rate_that_makes_most_of_the_progress_is_not_too_high(without: float) -> None:
+    evidence = tried(run(STUCK), WANTS[0], 0.4, without=without, start=5.0)
+    check_refuted(judge(evidence), "most of the progress")
+
+
+def test_a_rate_that_is_only_less_bad_is_no_cure() -> None:
+    evidence = tried(run(RISING), WANTS[0], 2.0, without=9.0, start=5.0)
+    check_refuted(judge(evidence), "no rate learns")
+
+
+def test_a_run_that_learns_well_is_not_suspected() -> None:
+    check_refuted(judge(run(FALLING)), "5.000", "1.200")
+
+
+def test_short_runs_and_frozen_models_are_untested() -> None:
+    check_untested(judge(Evidence()), "only 0 losses")
+    check_untested(judge(run([5.0] * 7)), "only 7 losses")
+    frozen = seen(steps=steps(20, loss=RISING), coverage={"frozen_share": 0.9})
+    check_untested(judge(frozen), "90%")

@@ -1,0 +1,59 @@
+"""Steps that are too short."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps, tried
+
+from lossleuth.causes.optimizer.lr_too_low import WANTS, judge
+from lossleuth.types import Evidence, Status, Where
+
+STILL = [5.0 - 0.001 * i for i in range(20)]
+FALLING = [5.0 - 0.2 * i for i in range(20)]
+RISING = [5.0 + 0.1 * i for i in range(20)]
+
+
+def run(losses: list[float], **scalars: float) -> Evidence:
+    return seen(steps=steps(len(losses), loss=losses, lr=1e-7, **scalars))
+
+
+def test_a_loss_that_hardly_moves_is_suspected_until_tried_at_higher_rates() -> None:
+    check_trial(judge, run(STILL), WANTS, OPTIMIZER, harmless=Status.REFUTED)
+    judgement = judge(run(STILL))
+    assert "1e-07" in judgement.because and "5.000 to 4.982" in judgement.because
+
+
+def test_the_file_of_the_setting_is_named() -> None:
+    origins = {"settings": {"lr": {"file": "config.yaml"}}}
+    assert judge(replace(run(STILL), origins=origins)).where == Where("config.yaml")
+
+
+@pytest.mark.parametrize(("losses", "words"), [(FALLING, "falls"), (RISING, "rises")])
+def test_a_loss_that_moves_is_the_work_of_steps_that_are_long_enough(
+    losses: list[float], words: str
+) -> None:
+    check_refuted(judge(run(losses)), words, "long enough")
+
+
+def test_a_trained_model_that_is_to_change_little_is_not_blamed() -> None:
+    trained = seen(steps=steps(20, loss=[2.0] * 20, unigram=4.0), true_loss={"loss": 2.0})
+    check_refuted(judge(trained), "2.000", "4.000", "trained model")
+
+
+def test_a_rate_that_makes_a_fair_part_of_the_progress_is_not_too_low() -> None:
+    evidence = tried(run(STILL), WANTS[0], 1.0, without=4.0, start=5.0)
+    check_refuted(judge(evidence), "fair part")
+
+
+def test_a_rate_that_is_only_less_bad_is_no_cure() -> None:
+    evidence = tried(run(STILL), WANTS[0], 2.0, without=9.0, start=5.0)
+    check_refuted(judge(evidence), "no rate learns")
+
+
+def test_short_runs_and_frozen_models_are_untested() -> None:
+    check_untested(judge(Evidence()), "only 0 losses")
+    check_untested(judge(run([5.0] * 7)), "only 7 losses")
+    frozen = seen(steps=steps(20, loss=STILL), coverage={"frozen_share": 0.9})
+    check_untested(judge(frozen), "90%")

@@ -1,0 +1,52 @@
+"""A rate of 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from evidence import OPTIMIZER, SETTINGS, check_proven, check_refuted, check_untested, seen, steps
+
+from lossleuth.causes.optimizer.lr_zero import judge
+from lossleuth.types import Evidence, Where
+
+SCHEDULED = {**SETTINGS, "schedulers": [{"place": "train.py:6"}]}
+
+
+def rated(rates: list[float], **given: Any) -> Evidence:
+    return seen(steps=steps(len(rates), lr=rates, **given.pop("scalars", {})), **given)
+
+
+@pytest.mark.parametrize("rates", [[0.0] * 10, [0.0] * 19 + [0.1]])
+def test_a_rate_of_zero_in_nearly_all_steps_is_proven(rates: list[float]) -> None:
+    told = f"{rates.count(0.0)} of {len(rates)} steps"
+    check_proven(judge(rated(rates)), OPTIMIZER, told, "above 0")
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"settings": SCHEDULED}, Where("train.py", 6)),
+        (
+            {"settings": SCHEDULED, "origins": {"settings": {"schedule": {"file": "c.yaml"}}}},
+            Where("c.yaml"),
+        ),
+    ],
+)
+def test_the_schedule_is_named_where_there_is_one(given: Any, where: Where) -> None:
+    check_proven(judge(rated([0.0] * 10, **given)), where)
+
+
+@pytest.mark.parametrize("rates", [[0.1] * 10, [0.0] * 4 + [0.1] * 6, [0.1] * 5 + [0.0] * 5])
+def test_a_warm_up_and_a_decay_to_zero_are_sound(rates: list[float]) -> None:
+    check_refuted(judge(rated(rates)), f"{rates.count(0.0)} of 10", "0.1 at most")
+
+
+def test_one_group_with_a_rate_is_enough() -> None:
+    groups = {"rates": [[0.0, 0.1]] * 10}
+    check_refuted(judge(rated([0.0] * 10, scalars=groups)), "0 of 10")
+
+
+@pytest.mark.parametrize("evidence", [Evidence(), rated([0.0]), rated([0.0] * 7)])
+def test_the_first_steps_of_a_warm_up_tell_nothing(evidence: Evidence) -> None:
+    check_untested(judge(evidence), "steps with a learning rate")

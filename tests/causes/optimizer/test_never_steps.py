@@ -1,0 +1,48 @@
+"""Backward passes without an update."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from evidence import check_proven, check_refuted, check_untested, steps
+
+from lossleuth.causes.optimizer.never_steps import judge
+from lossleuth.types import Evidence, Where
+
+IDLE = {"idle_optimizers": [{"place": "train.py:5"}]}
+BACKWARD = {"places": {"backward": "train.py:19"}}
+CALL = {"step_call": "train.py:22"}
+
+
+def unfinished(backwards: int, **given: Any) -> Evidence:
+    return Evidence(ending={"unfinished": {"backwards": backwards, **given}})
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        (IDLE, Where("train.py", 5)),
+        (IDLE | BACKWARD, Where("train.py", 19)),
+        (IDLE | BACKWARD | CALL, Where("train.py", 22)),
+        ({}, None),
+    ],
+)
+def test_many_backward_passes_and_no_update_are_proven(given: Any, where: Where | None) -> None:
+    check_proven(judge(unfinished(40, **given)), where, "0 updates in 40 backward passes")
+
+
+def test_a_scaler_that_skips_every_time_is_told() -> None:
+    evidence = Evidence(steps=steps(40, updates=0, skipped_by=[["AdamW"]] * 40))
+    check_proven(judge(evidence), None, "40 skipped")
+
+
+@pytest.mark.parametrize("updates", [[1] * 40, [0] * 39 + [1]], ids=["each", "accumulated"])
+def test_updates_now_and_then_are_sound(updates: list[int]) -> None:
+    evidence = Evidence(steps=steps(40, updates=updates))
+    check_refuted(judge(evidence), f"{sum(updates)} updates in 40")
+
+
+@pytest.mark.parametrize("evidence", [Evidence(), unfinished(31)])
+def test_fewer_batches_than_a_run_may_accumulate_tell_nothing(evidence: Evidence) -> None:
+    check_untested(judge(evidence), "backward passes were seen")

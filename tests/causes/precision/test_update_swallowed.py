@@ -1,0 +1,45 @@
+"""Updates that the type of the weights loses."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen
+
+from lossleuth.causes.precision.update_swallowed import WANTS, judge
+from lossleuth.types import Evidence, Status
+
+
+def lost(*steps: list[float], made: float = 1e-4) -> Evidence:
+    """Share lost of a large and of a small tensor, step by step."""
+    updates = [[made] * len(step) for step in steps]
+    columns = {"swallowed_share": list(steps), "update_rms": updates}
+    return seen(columns=columns, sizes=[900, 100], parameters=["tok", "head"])
+
+
+def test_updates_that_are_mostly_lost_are_suspected_until_kept() -> None:
+    fault = lost([0.9, 0.0], [0.9, 0.0], [0.0, 0.0])
+    check_trial(judge, fault, WANTS, OPTIMIZER)
+    assert "81%" in judge(fault).because
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [lost([0.0, 0.0]), lost([0.0, 1.0]), lost([0.1, 0.1], [0.1, 0.1], [1.0, 1.0])],
+    ids=["nothing", "a small tensor that hardly moves", "one step"],
+)
+def test_updates_that_arrive_are_sound(evidence: Evidence) -> None:
+    check_refuted(judge(evidence), "in the median")
+
+
+def test_tensors_without_a_reading_are_left_out() -> None:
+    assert judge(lost([0.9, math.nan])).status is Status.SUSPECTED
+    check_refuted(judge(lost([math.nan, 0.01])), "1.0e-02")
+
+
+@pytest.mark.parametrize(
+    "evidence", [Evidence(), lost([math.nan, math.nan]), lost([0.9, 0.9], made=math.nan)]
+)
+def test_without_readings_it_is_untested(evidence: Evidence) -> None:
+    check_untested(judge(evidence), "was not measured")
