@@ -49,6 +49,8 @@ def test_our_own_derivatives_and_updates_are_not_taken_for_the_programs(tmp_path
     assert set(record.series("backwards")) == {1}
     assert set(record.series("updates")) == {1}
     assert record.events("settings")[-1].data["idle_optimizers"] == []
+    # 4 rows of 5 targets each: cross-entropies of our own are not counted.
+    assert set(record.series("supervised")) == {20}
 
 
 def test_the_mode_is_gone_afterwards(tmp_path: Path) -> None:

@@ -267,7 +267,9 @@ class Hooks:
             *_args: Any,
             **_kwargs: Any,
         ) -> None:
-            if torch.is_grad_enabled() and input.requires_grad:
+            # Our own probes take cross-entropies as well.
+            own = observer.taping.looking
+            if torch.is_grad_enabled() and input.requires_grad and not own:
                 observer.targets_used(input, target, ignore_index)
 
         self._replace(F, "embedding", seeing(F.embedding, saw_embedding))
