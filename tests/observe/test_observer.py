@@ -59,7 +59,9 @@ def test_a_backward_without_an_update_is_said_at_the_end(tmp_path: Path) -> None
         weight.sum().backward()
     record = read(tmp_path / "run")
     assert len(record) == 0
-    assert record.events("unfinished")[0].data == {"backwards": 1}
+    unfinished = record.events("unfinished")[0].data
+    assert unfinished["backwards"] == 1
+    assert unfinished["places"]["backward"].startswith(__file__)
 
 
 def test_a_gradient_that_is_nan_makes_the_norm_nan(tmp_path: Path) -> None:
