@@ -55,7 +55,6 @@ class Verdict:
                 | ({} if j.harm is None else {"harm": _plain_harm(j.harm)})
                 for i, j in self.judgements.items()
             },
-            "notes": list(self.notes),
             "steps": self.steps,
             "seconds": round(self.seconds, 3),
         }
