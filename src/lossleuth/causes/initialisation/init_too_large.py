@@ -24,7 +24,13 @@ from __future__ import annotations
 
 import math
 
-from lossleuth.causes.reasoning import decided_by_trial, optimizer_place, true_losses, vocabulary
+from lossleuth.causes.reasoning import (
+    decided_by_trial,
+    optimizer_place,
+    true_losses,
+    unigram,
+    vocabulary,
+)
 from lossleuth.types import (
     Cause,
     Change,
@@ -41,6 +47,8 @@ from lossleuth.types import (
 # Nats above ln V at the start.
 ABOVE = 1.0
 LEAST = 0.1
+# Nats below the entropy of single tokens at which a start was no obstacle.
+LEARNT = 0.3
 CURE = Change.of("rescale_weights")
 
 
@@ -52,6 +60,12 @@ def judge(evidence: Evidence) -> Judgement:
     start, floor = losses[0][1], math.log(classes)
     if start < floor + ABOVE:
         return refuted(f"the first loss is {start:.3f}, ln V is {floor:.3f}")
+    known, last = unigram(evidence), losses[-1][1]
+    if known is not None and last < known - LEARNT:
+        return refuted(
+            f"the first loss of {start:.3f} is above ln V = {floor:.3f}, and the run learns all the "
+            f"same: {last:.3f} at step {losses[-1][0]}, below the {known:.3f} of single tokens"
+        )
     because = (
         f"The first loss is {start:.2f}, where knowing nothing gives ln {classes} = {floor:.2f}."
     )
