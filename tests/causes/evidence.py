@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from lossleuth.causes.reasoning import NOTHING
 from lossleuth.types import Change, Effect, Evidence, Judgement, Status, Where
 
 Judge = Callable[[Evidence], Judgement]
@@ -92,6 +93,7 @@ def check_trial(
     *,
     harmless: Status = Status.BENIGN,
     nats: float = 2.0,
+    least: float = NOTHING,
 ) -> None:
     """The way from a fault that is there to a verdict: only three seeds that agree prove it."""
     suspected = judge(fault)
@@ -116,6 +118,10 @@ def check_trial(
 
     for nil in ({"nats": 0.0}, {"nats": -nats}, {"nats": nats, "error": nats}):
         assert judge(tried(fault, cure, **nil)).status is harmless
+
+    sure = {"error": least / 10, "without": 5.0, "start": 5.0}
+    assert judge(tried(fault, cure, 1.1 * least, **sure)).status is Status.PROVEN
+    assert judge(tried(fault, cure, 0.9 * least, **sure)).status is harmless
 
     failed = judge(without_trial(fault, changes))
     assert failed.status is Status.SUSPECTED

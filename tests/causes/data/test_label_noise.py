@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,3 +51,11 @@ def test_a_translation_that_has_begun_to_learn_is_no_noise() -> None:
 )
 def test_too_little_to_tell_is_said(evidence: Evidence, words: str) -> None:
     check_untested(judge(evidence), words)
+
+
+def test_one_step_that_an_offset_explains_or_one_low_loss_is_enough() -> None:
+    steady = found()
+    explained = replace(steady, windows=[*steady.windows, *found(0.5).windows])
+    check_refuted(judge(explained), "50%")
+    learnt = replace(steady, windows=[*found(loss=2.4).windows, *steady.windows])
+    check_refuted(judge(learnt), "2.400")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,3 +57,9 @@ def test_distinct_batches_and_small_data_are_no_fault(evidence: Evidence, words:
 )
 def test_without_the_size_of_the_data_it_is_untested(evidence: Evidence, words: str) -> None:
     check_untested(judge(evidence), words)
+
+
+def test_the_largest_supply_and_the_largest_batch_count() -> None:
+    evidence = batches(2, scalars={"tokens": [100, 500] * 20})
+    windows = [{"step": i, "supply": held} for i, held in enumerate((10, 100_000, 10))]
+    check_proven(judge(replace(evidence, windows=windows)), None, "1000 tokens", "100000")

@@ -12,7 +12,9 @@ from lossleuth.types import Evidence
 def test_gradients_that_pile_up_are_suspected_until_cleared() -> None:
     fault = alternating(*({"stale_share": share} for share in (1.0, 1.7, 2.4)))
     check_trial(judge, fault, [CURE], UPDATE)
-    assert "2.4 times" in judge(fault).because
+    judgement = judge(fault)
+    assert "2.4 times" in judgement.because
+    assert judgement.wrongness is not None and judgement.wrongness.value == 2.4
 
 
 @pytest.mark.parametrize("share", [0.0, 1e-9, 0.01])

@@ -34,3 +34,9 @@ def test_a_part_that_is_zeroed_now_and_then_is_not_blamed() -> None:
 @pytest.mark.parametrize("evidence", [Evidence(), seen(handling=None), seen(**handled(0, None))])
 def test_without_an_update_it_is_untested(evidence: Evidence) -> None:
     check_untested(judge(evidence), "no step with a backward pass")
+
+
+def test_what_is_wiped_on_every_step_is_told() -> None:
+    judgement = judge(alternating(handled(50), handled(10)))
+    assert judgement.because.startswith("20%")
+    assert judgement.wrongness is not None and judgement.wrongness.value == 0.2

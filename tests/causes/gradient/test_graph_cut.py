@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from evidence import check_refuted, check_trial, check_untested, seen
+from evidence import alternating, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.gradient.graph_cut import CURE, judge
 from lossleuth.types import Evidence, Where
@@ -49,3 +49,9 @@ def test_cuts_that_take_nothing_from_what_is_trained_are_sound(found: Any) -> No
 def test_without_a_replay_it_is_untested_with_the_reason() -> None:
     check_untested(judge(Evidence()), "no backward pass")
     check_untested(judge(seen(**cut(None, untested="a random operation"))), "a random operation")
+
+
+def test_the_backward_pass_that_loses_most_is_told() -> None:
+    small, large = (cut(share, changed=["a"], places=[LINE]) for share in (0.1, 0.6))
+    assert "60%" in judge(alternating(small, large)).because
+    check_refuted(judge(alternating(cut(0.0), cut(2e-5, changed=["a"]))), "2.0e-05")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from evidence import BACKWARD, check_refuted, check_trial, check_untested, seen
+from evidence import BACKWARD, alternating, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.gradient.wrong_backward import CURE, judge
 from lossleuth.types import Evidence, Where
@@ -77,3 +77,9 @@ def test_without_a_replay_it_is_untested_with_the_reason() -> None:
     check_untested(judge(Evidence()), "no backward pass")
     unknown = seen(gradient_truth=[{"untested": "a sparse tensor"}])
     check_untested(judge(unknown), "a sparse tensor")
+
+
+def test_the_largest_error_of_all_steps_is_told() -> None:
+    assert "by 0.7 of" in judge(alternating(function(0.2), function(0.7), truth(0.1))).because
+    check_refuted(judge(alternating(truth(1e-7), truth(4e-7))), "4.0e-07")
+    check_refuted(judge(seen(**by_hand(0.9, 1e-7))), "1.0e-07")

@@ -46,3 +46,7 @@ def test_without_logits_or_their_gradient_it_is_untested() -> None:
     check_untested(judge(Evidence()), "no step with logits")
     check_untested(judge(seen(true_loss={"loss": None, "untested": "no targets"})))
     check_untested(judge(seen(**logits(0.0, gradient=None))), "gradient is not known")
+
+
+def test_a_gradient_on_one_step_is_enough_to_live() -> None:
+    check_refuted(judge(alternating(logits(0.0, 0.0), logits(0.0, 0.2))), "0.2")

@@ -5,9 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from evidence import OPTIMIZER, alternating, check_refuted, check_trial, check_untested, seen, tried
+from evidence import (
+    OPTIMIZER,
+    alternating,
+    check_refuted,
+    check_trial,
+    check_untested,
+    seen,
+    steps,
+    tried,
+)
 
-from lossleuth.causes.initialisation.init_too_large import CURE, judge
+from lossleuth.causes.initialisation.init_too_large import CURE, LEAST, judge
 from lossleuth.types import Evidence, Status, Where
 
 
@@ -17,7 +26,7 @@ def starting(*losses: float, vocabulary: int | None = 96) -> Evidence:
 
 
 def test_a_first_loss_far_above_knowing_nothing_is_suspected_until_rescaled() -> None:
-    check_trial(judge, starting(20.0, 9.0), [CURE], OPTIMIZER)
+    check_trial(judge, starting(20.0, 9.0), [CURE], OPTIMIZER, least=LEAST)
     assert "20.00" in judge(starting(20.0)).because and "4.56" in judge(starting(20.0)).because
 
 
@@ -46,3 +55,11 @@ def test_a_trained_model_before_a_surprising_text_is_benign() -> None:
 )
 def test_without_the_first_loss_it_is_untested(evidence: Evidence) -> None:
     check_untested(judge(evidence), "not known")
+
+
+@pytest.mark.parametrize(("last", "is_overcome"), [(2.0, True), (3.0, False)])
+def test_a_high_first_loss_that_the_run_overcomes_is_no_fault(
+    last: float, is_overcome: bool
+) -> None:
+    judgement = judge(replace(starting(20.0, last), steps=steps(9, unigram=3.0)))
+    assert judgement.status is (Status.REFUTED if is_overcome else Status.SUSPECTED)

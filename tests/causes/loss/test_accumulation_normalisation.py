@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from evidence import BACKWARD, check_refuted, check_trial, check_untested, seen
+from evidence import BACKWARD, alternating, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.loss.accumulation_normalisation import CURE, judge
 from lossleuth.types import Evidence
@@ -38,3 +38,9 @@ def test_micro_batches_that_weigh_what_their_targets_do_are_sound(runs: Any) -> 
 )
 def test_a_step_of_one_backward_pass_tells_nothing(evidence: Evidence) -> None:
     check_untested(judge(evidence), "several backward passes")
+
+
+def test_the_worst_recorded_step_counts() -> None:
+    even, uneven = (micro((0.5, 200), (0.5, count)) for count in (200, 600))
+    evidence = alternating({"logit_gradients": uneven}, {"logit_gradients": even})
+    assert "100%" in judge(evidence).because

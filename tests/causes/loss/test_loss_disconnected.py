@@ -23,6 +23,12 @@ def test_another_gradient_than_that_of_what_is_read_is_suspected_until_tried(fou
     check_trial(judge, seen(**found), [CURE], BACKWARD)
 
 
+def test_the_best_cosine_of_all_steps_is_told() -> None:
+    judgement = judge(alternating(read(0.1), read(0.3)))
+    assert "0.300" in judgement.because
+    assert judgement.wrongness is not None and judgement.wrongness.value == 0.3
+
+
 def test_the_line_that_reads_is_named_where_no_backward_pass_is_known() -> None:
     assert judge(replace(seen(**read(0.0)), steps=[])).where == Where("train.py", 30)
 

@@ -16,7 +16,7 @@ from evidence import (
     steps,
 )
 
-from lossleuth.causes.loss.loss_scale import judge
+from lossleuth.causes.loss.loss_scale import LEAST, judge
 from lossleuth.types import Change, Evidence
 
 
@@ -32,7 +32,7 @@ def test_a_factor_is_suspected_until_it_was_divided_by(
     scales: tuple[float, ...], inverse: float
 ) -> None:
     cure = Change.of("scale_gradient", factor=inverse)
-    check_trial(judge, seen(**followed(*scales)), [cure], LOSS)
+    check_trial(judge, seen(**followed(*scales)), [cure], LOSS, least=LEAST)
 
 
 def test_the_backward_pass_is_named_where_the_loss_has_no_line() -> None:
@@ -60,3 +60,9 @@ def test_another_direction_than_cross_entropy_has_no_factor(evidence: Evidence) 
 
 def test_backward_passes_without_an_update_are_not_a_step() -> None:
     check_untested(judge(seen(**followed(0.1, updates=[]))))
+
+
+def test_the_scale_of_each_step_is_its_own() -> None:
+    recorded = steps(4, loss_scale=[1.0, 64.0, 32.0, 16.0])
+    windows = [{"step": s["step"], **followed(s["loss_scale"])} for s in recorded]
+    check_refuted(judge(seen(steps=recorded, windows=windows)), "1.000")

@@ -37,3 +37,8 @@ def test_a_single_row_is_untested_with_the_reason() -> None:
     check_untested(judge(Evidence()), "several rows")
     check_untested(judge(seen(**leak(None))), "several rows")
     check_untested(judge(seen(**leak(None, untested="no logits"))), "no logits")
+
+
+def test_the_least_move_of_all_steps_is_told() -> None:
+    check_proven(judge(alternating(leak(0.7), leak(0.2))), None, "by 0.2 of")
+    check_refuted(judge(alternating(leak(0.7), leak(0.0))), "0.0e+00")

@@ -39,3 +39,8 @@ def test_a_leak_on_some_steps_only_is_not_blamed() -> None:
 def test_without_logits_it_is_untested_with_the_reason() -> None:
     check_untested(judge(Evidence()), "no step with tokens")
     check_untested(judge(seen(**leak(None, untested="no rows"))), "no rows")
+
+
+def test_the_least_move_of_all_steps_is_told() -> None:
+    check_proven(judge(alternating(leak(0.7), leak(0.2))), None, "by 0.2 of")
+    check_refuted(judge(alternating(leak(0.7), leak(0.0))), "0.0e+00")

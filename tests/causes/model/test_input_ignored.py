@@ -25,6 +25,12 @@ def test_logits_that_no_token_moves_are_proven() -> None:
     check_proven(judge(fault), LOSS, "0.0e+00", "all of 3", "3.000", "3.010")
 
 
+def test_the_entropy_of_single_tokens_is_told_only_where_it_is_known() -> None:
+    judgement = judge(alternating(moved(0.0), moved(1e-13)))
+    check_proven(judgement, None, "1.0e-13")
+    assert "entropy" not in judgement.because
+
+
 def test_one_token_for_all_targets_is_proven_whatever_it_moves() -> None:
     check_proven(judge(seen(**moved(2.0), **looked_up(1, 60))), LOSS, "60 different")
 

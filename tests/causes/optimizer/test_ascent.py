@@ -54,3 +54,9 @@ def test_momentum_that_overshoots_now_and_then_is_not_blamed() -> None:
 @pytest.mark.parametrize("evidence", [Evidence(), seen(**signs(None))])
 def test_without_an_update_it_is_untested(evidence: Evidence) -> None:
     check_untested(judge(evidence), "no step with a gradient")
+
+
+def test_the_nearest_to_down_of_all_steps_is_told() -> None:
+    assert "-0.300 or less" in judge(alternating(signs(-0.6), signs(-0.3))).because
+    assert "-0.200 or less" in judge(alternating(signs(0.5, -1.0), signs(0.5, -0.2))).because
+    check_refuted(judge(alternating(signs(0.5, -1.0), signs(0.5, 0.4))), "0.400")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from evidence import UPDATE, check_refuted, check_trial, check_untested, seen, steps, tried
 
-from lossleuth.causes.optimizer.clip_too_tight import CURE, judge
+from lossleuth.causes.optimizer.clip_too_tight import CURE, LEAST, judge
 from lossleuth.types import Evidence, Status, Where
 
 
@@ -17,7 +17,7 @@ def clipped(*factors: float, limit: float = 0.01) -> Evidence:
 
 def test_tight_clipping_is_suspected_until_left_out() -> None:
     fault = clipped(0.01, 0.02, 0.01, 1.0)
-    check_trial(judge, fault, [CURE], UPDATE, harmless=Status.REFUTED)
+    check_trial(judge, fault, [CURE], UPDATE, harmless=Status.REFUTED, least=LEAST)
     assert "at 0.01" in judge(fault).because and "3 of 4" in judge(fault).because
 
 

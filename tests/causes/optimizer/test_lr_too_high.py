@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps, tried
 
-from lossleuth.causes.optimizer.lr_too_high import WANTS, judge
+from lossleuth.causes.optimizer.lr_too_high import LEAST, WANTS, judge
 from lossleuth.types import Effect, Evidence, Status, Where
 
 RISING = [5.0, 4.0, 3.0, 3.0, 3.0, 3.0, *[5.0] * 14]
@@ -34,7 +34,7 @@ def test_a_loss_that_does_not_go_down_well_is_suspected_until_tried_at_lower_rat
     losses: list[float], words: str
 ) -> None:
     fault = run(losses)
-    check_trial(judge, fault, WANTS, OPTIMIZER, harmless=Status.REFUTED)
+    check_trial(judge, fault, WANTS, OPTIMIZER, harmless=Status.REFUTED, least=LEAST)
     assert "0.3," in judge(fault).because and words in judge(fault).because
 
 
@@ -75,3 +75,8 @@ def test_short_runs_and_frozen_models_are_untested() -> None:
     check_untested(judge(run([5.0] * 7)), "only 7 losses")
     frozen = seen(steps=steps(20, loss=RISING), coverage={"frozen_share": 0.9})
     check_untested(judge(frozen), "90%")
+
+
+def test_the_highest_rate_is_told() -> None:
+    warmed = seen(steps=steps(20, loss=RISING, lr=[0.01 * i for i in range(20)]))
+    assert "0.19," in judge(warmed).because

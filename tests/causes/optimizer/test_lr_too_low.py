@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps, tried
 
-from lossleuth.causes.optimizer.lr_too_low import WANTS, judge
+from lossleuth.causes.optimizer.lr_too_low import LEAST, WANTS, judge
 from lossleuth.types import Evidence, Status, Where
 
 STILL = [5.0 - 0.001 * i for i in range(20)]
@@ -20,7 +20,7 @@ def run(losses: list[float], **scalars: float) -> Evidence:
 
 
 def test_a_loss_that_hardly_moves_is_suspected_until_tried_at_higher_rates() -> None:
-    check_trial(judge, run(STILL), WANTS, OPTIMIZER, harmless=Status.REFUTED)
+    check_trial(judge, run(STILL), WANTS, OPTIMIZER, harmless=Status.REFUTED, least=LEAST)
     judgement = judge(run(STILL))
     assert "1e-07" in judgement.because and "5.000 to 4.982" in judgement.because
 
@@ -57,3 +57,8 @@ def test_short_runs_and_frozen_models_are_untested() -> None:
     check_untested(judge(run([5.0] * 7)), "only 7 losses")
     frozen = seen(steps=steps(20, loss=STILL), coverage={"frozen_share": 0.9})
     check_untested(judge(frozen), "90%")
+
+
+def test_the_highest_rate_is_told() -> None:
+    warmed = seen(steps=steps(20, loss=STILL, lr=[1e-8 * i for i in range(20)]))
+    assert "1.9e-07," in judge(warmed).because

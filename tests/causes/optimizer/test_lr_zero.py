@@ -44,7 +44,7 @@ def test_a_warm_up_and_a_decay_to_zero_are_sound(rates: list[float]) -> None:
 
 def test_one_group_with_a_rate_is_enough() -> None:
     groups = {"rates": [[0.0, 0.1]] * 10}
-    check_refuted(judge(rated([0.0] * 10, scalars=groups)), "0 of 10")
+    check_refuted(judge(rated([0.0] * 10, scalars=groups)), "0 of 10", "0.1 at most")
 
 
 @pytest.mark.parametrize("evidence", [Evidence(), rated([0.0]), rated([0.0] * 7)])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from evidence import OPTIMIZER, SETTINGS, check_refuted, check_trial, check_untested, seen, steps
 
-from lossleuth.causes.optimizer.schedule_too_fast import CURE, judge
+from lossleuth.causes.optimizer.schedule_too_fast import CURE, LEAST, judge
 from lossleuth.types import Evidence, Where
 
 DROPPED = [0.1, 0.05, 0.01, 0.002, *[1e-5] * 16]
@@ -19,8 +19,8 @@ def rated(rates: list[float], **given: Any) -> Evidence:
 
 
 def test_a_rate_that_is_spent_is_suspected_until_held() -> None:
-    fault = rated(DROPPED, ending={"scheduled": [["StepLR", 80]]})
-    check_trial(judge, fault, [CURE], OPTIMIZER)
+    fault = rated(DROPPED, ending={"scheduled": [["StepLR", 20], ["LinearLR", 80], ["none", 0]]})
+    check_trial(judge, fault, [CURE], OPTIMIZER, least=LEAST)
     judgement = judge(fault)
     assert "16 of 20" in judgement.because and "4 times per update" in judgement.because
 
@@ -33,7 +33,7 @@ def test_a_rate_that_is_spent_is_suspected_until_held() -> None:
     ],
 )
 def test_the_schedule_is_named_where_it_is_known(given: Any, where: Where) -> None:
-    check_trial(judge, rated(DROPPED, **given), [CURE], where)
+    check_trial(judge, rated(DROPPED, **given), [CURE], where, least=LEAST)
 
 
 @pytest.mark.parametrize(

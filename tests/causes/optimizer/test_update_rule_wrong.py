@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from evidence import OPTIMIZER, alternating, check_refuted, check_trial, check_untested, seen, tried
 
-from lossleuth.causes.optimizer.update_rule_wrong import WANTS, judge
+from lossleuth.causes.optimizer.update_rule_wrong import GAIN, WANTS, judge
 from lossleuth.types import Evidence, Status, Where
 
 FLAWED = "Adam without bias correction"
@@ -29,7 +29,7 @@ def update(error: float, rule: str = "AdamW", **given: Any) -> dict[str, Any]:
     ids=["no rule", "no bias correction", "epsilon"],
 )
 def test_an_update_of_no_sound_rule_is_suspected_until_tried(found: Any, harmless: Status) -> None:
-    check_trial(judge, seen(**found), WANTS, OPTIMIZER, harmless=harmless)
+    check_trial(judge, seen(**found), WANTS, OPTIMIZER, harmless=harmless, least=GAIN)
     assert "3 of 3 recorded updates by MyAdam" in judge(seen(**found)).because
 
 

@@ -63,3 +63,9 @@ def test_infinities_that_the_program_handles_are_nothing_to_speak_of() -> None:
 )
 def test_without_the_operation_it_is_untested(evidence: Evidence, words: str) -> None:
     check_untested(judge(evidence), words)
+
+
+@pytest.mark.parametrize(("supervised", "name"), [([64, 64, 0], "exp"), ([64, 64, 8], "nll_loss")])
+def test_targets_are_blamed_only_where_there_are_none(supervised: list[int], name: str) -> None:
+    evidence = run(BROKEN, scalars={"supervised": supervised}, **first(1.0, name))
+    check_proven(judge(evidence), Where("model.py", 14, "head"), name)

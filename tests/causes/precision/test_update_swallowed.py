@@ -7,7 +7,7 @@ import math
 import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen
 
-from lossleuth.causes.precision.update_swallowed import WANTS, judge
+from lossleuth.causes.precision.update_swallowed import GAIN, WANTS, judge
 from lossleuth.types import Evidence, Status
 
 
@@ -20,7 +20,7 @@ def lost(*steps: list[float], made: float = 1e-4) -> Evidence:
 
 def test_updates_that_are_mostly_lost_are_suspected_until_kept() -> None:
     fault = lost([0.9, 0.0], [0.9, 0.0], [0.0, 0.0])
-    check_trial(judge, fault, WANTS, OPTIMIZER)
+    check_trial(judge, fault, WANTS, OPTIMIZER, least=GAIN)
     assert "81%" in judge(fault).because
 
 
