@@ -17,7 +17,9 @@ def endings(
         used |= {tape.copies[i] for i in used if i in tape.copies}
         for number in used:
             last_use[tape.groups[number]] = operation.number
-    for number in wanted:
+    # Memory that was filled outside torch is seen to be so a little later than it is used.
+    refilled = [source for number, source in tape.copies.items() if number in tape.opaque]
+    for number in (*wanted, *refilled):
         last_use.pop(tape.groups[number], None)
     found: dict[int, list[int]] = {}
     for group, number in last_use.items():

@@ -63,3 +63,10 @@ def test_a_high_first_loss_that_the_run_overcomes_is_no_fault(
 ) -> None:
     judgement = judge(replace(starting(20.0, last), steps=steps(9, unigram=3.0)))
     assert judgement.status is (Status.REFUTED if is_overcome else Status.SUSPECTED)
+
+
+def test_a_high_start_that_the_run_overcomes_is_no_fault() -> None:
+    found = starting(20.0, 2.0)
+    learnt = replace(found, steps=[{**step, "unigram": 3.0} for step in found.steps])
+    assert judge(learnt).status is Status.REFUTED
+    assert "2.000" in judge(learnt).because

@@ -70,7 +70,7 @@ def judge(evidence: Evidence) -> Judgement:
     where = first_place(p["loss"] for p in evidence.probed("target_places"))
     wrongness = Wrongness("losses over no target", float(found), 0.0, 0.0)
     remedy = "Leave out batches without a supervised target; see why their labels are all masked."
-    if bad or late or share(len(empty), len(counted)) > MOST:
+    if bad or share(len(empty) + bool(late), total) > MOST:
         return Judgement(Status.PROVEN, because, where, wrongness, remedy=remedy)
     return Judgement(Status.BENIGN, because, where, wrongness, remedy=remedy)
 

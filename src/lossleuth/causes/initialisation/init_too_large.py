@@ -63,8 +63,8 @@ def judge(evidence: Evidence) -> Judgement:
     known, last = unigram(evidence), losses[-1][1]
     if known is not None and last < known - LEARNT:
         return refuted(
-            f"the first loss of {start:.3f} is above ln V = {floor:.3f}, and the run learns all the "
-            f"same: {last:.3f} at step {losses[-1][0]}, below the {known:.3f} of single tokens"
+            f"the first loss of {start:.3f} is above ln V = {floor:.3f}, and the run learns all "
+            f"the same: {last:.3f} at step {losses[-1][0]}, below the {known:.3f} of single tokens"
         )
     because = (
         f"The first loss is {start:.2f}, where knowing nothing gives ln {classes} = {floor:.2f}."
