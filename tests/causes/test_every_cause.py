@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+import math
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -21,6 +22,32 @@ from lossleuth.types import Cause, Change, Evidence, Status
 
 FOLDER = Path(lossleuth.causes.__path__[0])
 INTERVENTIONS = Path(interventions.__path__[0])
+STILL = {"logits_std": 0.5, "gradient": None}
+# What probes give where everything has become NaN.
+NAN = math.nan
+BROKEN: dict[str, Any] = {
+    "stale_share": NAN,
+    "true_loss": {"loss": NAN, "vocabulary": 96, "logits_std": NAN, "gradient": None},
+    "gradient_truth": [{"error": NAN, "floor": NAN, "parameters": [], "untested": None}],
+    "functions": [{"error": NAN, "floor": NAN, "name": "f", "file": "a.py", "line": 1}],
+    "cuts": [{"lost_share": NAN, "starved": [], "changed": [], "places": [], "untested": None}],
+    "hand_gradients": [{"cosine": NAN, "error": NAN, "floor": NAN, "place": None}],
+    "reported": [{"cosine": NAN, "place": "a.py:1"}],
+    "logit_gradients": [{"cosine": NAN, "scale": NAN, "count": 8}] * 2,
+    "descent": {"cosine": NAN, "rising_share": 0.0},
+    "leaks": {"future": NAN, "batch": NAN, "own": NAN, "order": NAN, "floor": 1e-12},
+    "updates": [
+        {"error": NAN, "floor": NAN, "rule": "SGD", "optimizer": "SGD", "update_norm": NAN}
+    ],
+    "coverage": {
+        "missing": [{"name": "w", "elements": 1, "file": "a.py", "line": 1, "module": None}],
+        "missing_share": NAN,
+        "frozen": [],
+        "held": 1,
+        "unused": 0,
+        "unused_match_missing": False,
+    },
+}
 EVERY = pytest.mark.parametrize("cause", causes(), ids=lambda c: c.id)
 
 
@@ -94,6 +121,13 @@ def test_findings_that_are_not_there_are_no_reason_to_blame(
 
 
 @EVERY
+def test_numbers_that_are_none_are_no_reason_to_blame_and_no_proof_of_health(cause: Cause) -> None:
+    judgement = cause.judge(Evidence(windows=[{"step": i, **BROKEN} for i in range(1, 4)]))
+    assert judgement.status in (Status.UNTESTED, Status.REFUTED)
+    assert "nan" not in judgement.because
+
+
+@EVERY
 def test_its_judge_is_pure(cause: Cause) -> None:
     losses = [5.0, 4.0, 3.0, 3.0, 3.0, *[5.0] * 15]
     evidence = Evidence(
@@ -108,9 +142,6 @@ def test_its_judge_is_pure(cause: Cause) -> None:
     before = copy.deepcopy(evidence)
     assert cause.judge(evidence) == cause.judge(evidence)
     assert evidence == before
-
-
-STILL = {"logits_std": 0.5, "gradient": None}
 
 
 @EVERY

@@ -37,6 +37,17 @@ def test_an_end_in_a_loss_over_nothing_is_proven() -> None:
     check_proven(judge(evidence), LOSS, "1 losses")
 
 
+def test_a_run_that_never_gets_beyond_losses_over_nothing_is_proven() -> None:
+    unfinished = {"supervised": 0, "unsupervised": 9, "losses": [0.0] * 9}
+    check_proven(judge(seen(steps=[], ending={"unfinished": unfinished})), LOSS, "9 losses")
+
+
+def test_a_program_that_leaves_out_an_empty_batch_at_its_end_is_left_in_peace() -> None:
+    unfinished = {"supervised": 0, "unsupervised": 1, "losses": [0.0]}
+    evidence = seen(steps=steps(9, supervised=64), ending={"unfinished": unfinished})
+    assert judge(evidence).status is Status.BENIGN
+
+
 def test_a_program_that_handles_an_empty_batch_now_and_then_is_left_in_peace() -> None:
     judgement = judge(counted([64, 0, 64, 64], loss=[3.0, 0.0, 3.0, 3.0]))
     assert judgement.status is Status.BENIGN

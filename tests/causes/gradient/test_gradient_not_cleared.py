@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from evidence import UPDATE, alternating, check_refuted, check_trial, check_untested, seen
 
@@ -24,6 +26,11 @@ def test_cleared_gradients_are_sound(share: float) -> None:
 
 def test_gradients_left_now_and_then_are_not_blamed() -> None:
     check_refuted(judge(alternating({"stale_share": 1.0}, {"stale_share": 0.0})), "0.0e+00")
+
+
+def test_steps_that_a_scaler_skips_are_left_out() -> None:
+    broken, sound = {"stale_share": math.nan}, {"stale_share": 0.0}
+    check_refuted(judge(alternating(broken, broken, sound)), "0.0e+00")
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_cuts_that_take_nothing_from_what_is_trained_are_sound(found: Any) -> No
 
 
 def test_without_a_replay_it_is_untested_with_the_reason() -> None:
-    check_untested(judge(Evidence()), "no backward pass")
+    check_untested(judge(Evidence()), "no finite gradient")
     check_untested(judge(seen(**cut(None, untested="a random operation"))), "a random operation")
 
 

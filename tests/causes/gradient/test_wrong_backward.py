@@ -74,7 +74,7 @@ def test_true_gradients_and_those_meant_otherwise_are_sound(found: Any) -> None:
 
 
 def test_without_a_replay_it_is_untested_with_the_reason() -> None:
-    check_untested(judge(Evidence()), "no backward pass")
+    check_untested(judge(Evidence()), "no finite gradient")
     unknown = seen(gradient_truth=[{"untested": "a sparse tensor"}])
     check_untested(judge(unknown), "a sparse tensor")
 

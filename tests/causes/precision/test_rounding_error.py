@@ -40,5 +40,5 @@ def test_the_worst_recorded_step_counts() -> None:
 
 
 def test_without_a_replay_it_is_untested_with_the_reason() -> None:
-    check_untested(judge(Evidence()), "no backward pass")
+    check_untested(judge(Evidence()), "no finite gradient")
     check_untested(judge(seen(gradient_truth=[{"untested": "sparse"}])), "sparse")

@@ -21,7 +21,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import decided_by_trial, update_place
+from lossleuth.causes.reasoning import decided_by_trial, finite, update_place
 from lossleuth.types import (
     Cause,
     Change,
@@ -40,11 +40,7 @@ CURE = Change.of("clear_gradients")
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at what is there before each recorded step's first backward pass."""
-    shares = [
-        float(w["stale_share"])
-        for w in evidence.windows
-        if w.get("stale_share") is not None and w["step"] > 0
-    ]
+    shares = finite(w.get("stale_share") for w in evidence.windows if w["step"] > 0)
     if not shares:
         return untested("no step after the first was recorded with a backward pass")
     if min(shares) <= LEAST:

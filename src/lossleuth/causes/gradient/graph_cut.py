@@ -21,7 +21,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import decided_by_trial
+from lossleuth.causes.reasoning import decided_by_trial, finite
 from lossleuth.types import (
     Cause,
     Change,
@@ -42,14 +42,15 @@ CURE = Change.of("follow_true_gradient", opened=True)
 
 def judge(evidence: Evidence) -> Judgement:
     """Look for parameters that would get another gradient without the cuts."""
-    known = [c for w in evidence.windows for c in w.get("cuts") or () if c.get("untested") is None]
+    found = [c for w in evidence.windows for c in w.get("cuts") or ()]
+    known = [c for c in found if c.get("untested") is None and finite([c["lost_share"]])]
     if not known:
-        reasons = [c["untested"] for w in evidence.windows for c in w.get("cuts") or ()]
-        return untested(reasons[0] if reasons else "no backward pass was recorded")
+        reasons = [c["untested"] for c in found if c.get("untested")]
+        return untested(reasons[0] if reasons else "no finite gradient was recorded")
     cut = [c for c in known if c["starved"] or c["changed"]]
     worst = max(cut, key=lambda c: c["lost_share"], default=None)
     if worst is None or worst["lost_share"] < LEAST:
-        most = max(c["lost_share"] or 0.0 for c in known)
+        most = max(c["lost_share"] for c in known)
         return refuted(f"cuts take {most:.1e} of the gradient of what is trained")
     place = next((p for p in worst["places"] if p["file"]), None)
     starved = worst["starved"]

@@ -24,11 +24,13 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from lossleuth.causes.reasoning import (
     backward_place,
     decided_by_trial,
+    finite,
     library_place,
     where_of,
 )
@@ -67,8 +69,8 @@ def judge(evidence: Evidence) -> Judgement:
         )
         return decided_by_trial(evidence, fault, [CURE])
     truths = [t for w in evidence.windows for t in w.get("gradient_truth") or ()]
-    tested = [t for t in truths if t.get("untested") is None]
-    by_hand = [h for w in evidence.windows for h in w.get("hand_gradients") or ()]
+    tested = [t for t in truths if t.get("untested") is None and math.isfinite(t["error"])]
+    by_hand = finite(h["error"] for w in evidence.windows for h in w.get("hand_gradients") or ())
     if tested:
         worst = max(tested, key=lambda t: t["error"])
         return refuted(
@@ -76,10 +78,9 @@ def judge(evidence: Evidence) -> Judgement:
             f"alone makes {worst['floor']:.1e}"
         )
     if by_hand:
-        best = min(h["error"] for h in by_hand)
-        return refuted(f"the gradient made by hand is the true one within {best:.1e}")
+        return refuted(f"the gradient made by hand is the true one within {min(by_hand):.1e}")
     reasons = [t["untested"] for t in truths if t.get("untested")]
-    return untested(reasons[0] if reasons else "no backward pass was recorded")
+    return untested(reasons[0] if reasons else "no finite gradient was recorded")
 
 
 def _faults(window: Any, evidence: Evidence) -> list[tuple[float, float, str, Where | None]]:

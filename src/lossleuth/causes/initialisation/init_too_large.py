@@ -55,7 +55,7 @@ CURE = Change.of("rescale_weights")
 def judge(evidence: Evidence) -> Judgement:
     """Compare the first loss with ln V."""
     losses, classes = true_losses(evidence), vocabulary(evidence)
-    if not losses or not classes or losses[0][0] > 4:
+    if not losses or not classes or losses[0][0] > 4 or math.isnan(losses[0][1]):
         return untested("the loss at the start is not known")
     start, floor = losses[0][1], math.log(classes)
     if start < floor + ABOVE:

@@ -21,6 +21,8 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+import math
+
 from lossleuth.causes.reasoning import backward_place, decided_by_trial
 from lossleuth.types import (
     Cause,
@@ -50,7 +52,8 @@ def judge(evidence: Evidence) -> Judgement:
         if not weights or not counts:
             continue
         gap = max(abs(g["scale"] / weights * counts / g["count"] - 1) for g in runs)
-        worst = gap if worst is None else max(worst, gap)
+        if math.isfinite(gap):
+            worst = gap if worst is None else max(worst, gap)
     if worst is None:
         return untested("no recorded step has several backward passes with targets")
     if worst <= TOLERATED:

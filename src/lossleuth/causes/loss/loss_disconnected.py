@@ -21,7 +21,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import backward_place, decided_by_trial, where_of
+from lossleuth.causes.reasoning import backward_place, decided_by_trial, finite, where_of
 from lossleuth.types import (
     Cause,
     Change,
@@ -43,19 +43,16 @@ def judge(evidence: Evidence) -> Judgement:
     """Look for a number read whose gradient is the one that is followed."""
     best: list[tuple[float, str | None]] = []
     for window in evidence.windows:
-        reads = [r for r in window.get("reported") or () if r.get("cosine") is not None]
+        reads = [r for r in window.get("reported") or () if finite([r.get("cosine")])]
         if reads:
             top = max(reads, key=lambda r: abs(r["cosine"]))
             best.append((float(top["cosine"]), top.get("place")))
-    followed = [
-        float(g["cosine"])
-        for w in evidence.windows
-        for g in w.get("logit_gradients") or ()
-        if g.get("cosine") is not None
-    ]
-    made_by_hand = [
-        float(h["cosine"]) for w in evidence.windows for h in (w.get("hand_gradients") or ())[:1]
-    ]
+    followed = finite(
+        g.get("cosine") for w in evidence.windows for g in w.get("logit_gradients") or ()
+    )
+    made_by_hand = finite(
+        h["cosine"] for w in evidence.windows for h in (w.get("hand_gradients") or ())[:1]
+    )
     if not best and not made_by_hand:
         if followed and max(followed) > TOGETHER:
             return refuted(

@@ -20,7 +20,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import first_place
+from lossleuth.causes.reasoning import finite, first_place
 from lossleuth.types import (
     Cause,
     Evidence,
@@ -35,7 +35,7 @@ from lossleuth.types import (
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at the logits of other rows."""
-    known = [x for x in evidence.probed("leaks") if x.get("batch") is not None]
+    known = [x for x in evidence.probed("leaks") if finite([x.get("batch")])]
     if not known:
         reasons = [x["untested"] for x in evidence.probed("leaks") if x.get("untested")]
         return untested(reasons[0] if reasons else "no step with several rows was recorded")

@@ -22,7 +22,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import first_place
+from lossleuth.causes.reasoning import finite, first_place
 from lossleuth.types import (
     Cause,
     Evidence,
@@ -40,7 +40,7 @@ def judge(evidence: Evidence) -> Judgement:
     pairs = [
         (w["leaks"], w.get("alignment") or {})
         for w in evidence.windows
-        if (w.get("leaks") or {}).get("future") is not None
+        if finite([(w.get("leaks") or {}).get("future")])
     ]
     if not pairs:
         reasons = [x["untested"] for x in evidence.probed("leaks") if x.get("untested")]

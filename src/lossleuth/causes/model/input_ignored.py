@@ -21,7 +21,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import first_place, true_losses, unigram
+from lossleuth.causes.reasoning import finite, first_place, true_losses, unigram
 from lossleuth.types import (
     Cause,
     Evidence,
@@ -45,7 +45,7 @@ def judge(evidence: Evidence) -> Judgement:
     known = [
         (x, w.get("true_loss") or {})
         for w in evidence.windows
-        if (x := w.get("leaks") or {}).get("own") is not None
+        if finite([(x := w.get("leaks") or {}).get("own")])
     ]
     if not known:
         reasons = [x["untested"] for x in evidence.probed("leaks") if x.get("untested")]

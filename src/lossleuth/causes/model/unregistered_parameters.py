@@ -20,6 +20,8 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+import math
+
 from lossleuth.causes.reasoning import decided_by_trial
 from lossleuth.types import (
     Cause,
@@ -40,7 +42,7 @@ CURE = Change.of("add_missing_parameters")
 
 def judge(evidence: Evidence) -> Judgement:
     """Look for leaves with gradients that nobody updates."""
-    known = evidence.probed("coverage")
+    known = [c for c in evidence.probed("coverage") if math.isfinite(c["missing_share"])]
     if not known:
         return untested("no step with a backward pass and an update was recorded")
     last = known[-1]

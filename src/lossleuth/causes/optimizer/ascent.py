@@ -24,6 +24,7 @@ from __future__ import annotations
 from lossleuth.causes.reasoning import (
     backward_place,
     decided_by_trial,
+    finite,
     library_place,
     update_place,
 )
@@ -46,13 +47,10 @@ CURE = Change.of("scale_lr", factor=-1.0)
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at both signs on every recorded step."""
-    steps = [float(d["cosine"]) for d in evidence.probed("descent")]
-    logits = [
-        float(g["cosine"])
-        for w in evidence.windows
-        for g in w.get("logit_gradients") or ()
-        if g.get("cosine") is not None
-    ]
+    steps = finite(d["cosine"] for d in evidence.probed("descent"))
+    logits = finite(
+        g.get("cosine") for w in evidence.windows for g in w.get("logit_gradients") or ()
+    )
     if not steps and not logits:
         return untested("no step with a gradient and an update was recorded")
     up = bool(steps) and max(steps) < UPWARDS

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import statistics
 
-from lossleuth.causes.reasoning import decided_by_trial, setting_place, update_place
+from lossleuth.causes.reasoning import decided_by_trial, finite, setting_place, update_place
 from lossleuth.types import (
     Cause,
     Change,
@@ -44,7 +44,7 @@ CURE = Change.of("keep_gradients")
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at the factor of clipping, and at what is left of the update."""
-    factors = [float(x) for x in evidence.series("clip_factor")]
+    factors = finite(evidence.series("clip_factor"))
     handled = [float(h["factor"]) for h in evidence.probed("handling")]
     scaled = any(s.get("loss_scale") for s in evidence.steps)
     if not factors and handled and not scaled:

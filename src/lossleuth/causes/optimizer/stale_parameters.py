@@ -20,6 +20,8 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+import math
+
 from lossleuth.causes.reasoning import decided_by_trial, optimizer_place
 from lossleuth.types import (
     Cause,
@@ -38,7 +40,7 @@ CURE = Change.of("add_missing_parameters")
 
 def judge(evidence: Evidence) -> Judgement:
     """Compare what is held with what is used."""
-    known = evidence.probed("coverage")
+    known = [c for c in evidence.probed("coverage") if math.isfinite(c["missing_share"])]
     if not known:
         return untested("no step with a backward pass and an update was recorded")
     last = known[-1]

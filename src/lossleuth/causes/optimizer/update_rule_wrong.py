@@ -50,9 +50,9 @@ PROGRESS = 0.5
 def judge(evidence: Evidence) -> Judgement:
     """Look at what rule explains the updates of recorded steps."""
     known = [u for w in evidence.windows for u in w.get("updates") or ()]
-    known = [u for u in known if u["update_norm"]]
+    known = [u for u in known if u["update_norm"] and math.isfinite(u["error"])]
     if not known:
-        return untested("no update was recorded")
+        return untested("no finite update was recorded")
     wrong = [u for u in known if _is_wrong(u)]
     if len(wrong) * 2 <= len(known):
         best = known[-1]

@@ -22,7 +22,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import decided_by_trial
+from lossleuth.causes.reasoning import decided_by_trial, finite
 from lossleuth.types import (
     Cause,
     Change,
@@ -45,10 +45,10 @@ CURE = Change.of("follow_true_gradient")
 def judge(evidence: Evidence) -> Judgement:
     """Look at what the replay in the recorded types loses."""
     truths = [t for w in evidence.windows for t in w.get("gradient_truth") or ()]
-    floors = [float(t["floor"]) for t in truths if t.get("untested") is None]
+    floors = finite(t["floor"] for t in truths if t.get("untested") is None)
     if not floors:
         reasons = [t["untested"] for t in truths if t.get("untested")]
-        return untested(reasons[0] if reasons else "no backward pass was recorded")
+        return untested(reasons[0] if reasons else "no finite gradient was recorded")
     worst = max(floors)
     if not worst > LEAST:
         return refuted(f"rounding changes the gradient by {worst:.1e} of its size")
