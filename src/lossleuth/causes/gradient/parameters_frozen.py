@@ -35,7 +35,6 @@ from lossleuth.types import (
     untested,
 )
 
-LEAST = 0.05
 CURE = Change.of("unfreeze_parameters")
 
 

@@ -40,7 +40,6 @@ from lossleuth.types import (
 
 # Of the logits, against the rounding of a number near 1.
 CONSTANT = 1e-6
-LN_V = 1e-4
 NO_GRADIENT = 1e-10
 
 
