@@ -62,3 +62,10 @@ def test_short_runs_and_frozen_models_are_untested() -> None:
 def test_the_highest_rate_is_told() -> None:
     warmed = seen(steps=steps(20, loss=STILL, lr=[1e-8 * i for i in range(20)]))
     assert "1.9e-07," in judge(warmed).because
+
+
+def test_a_rate_that_still_rises_where_we_stopped_is_left_out() -> None:
+    steps = [{"step": i, "loss": 4.0 - i / 1000, "lr": 1e-6 * i} for i in range(40)]
+    stopped = Evidence(steps=steps, ending={"how": "stopped"})
+    assert judge(stopped).status is Status.UNTESTED
+    assert judge(Evidence(steps=steps, ending={"how": "end of script"})).status is Status.SUSPECTED

@@ -18,8 +18,8 @@ How to fix
     that shifts them itself.
 
 When this verdict is wrong
-    When the program is meant to copy or to predict further ahead. Models that see their whole
-    input, such as denoisers, are left out unless nothing of their input is hidden.
+    When the program is meant to copy or to predict further ahead. Models that see their whole input
+    and reproduce it, such as denoisers and autoencoders, are left out.
 """
 
 from __future__ import annotations

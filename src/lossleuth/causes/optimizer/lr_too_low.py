@@ -52,6 +52,8 @@ PROGRESS = 0.25
 # With more than this share of the parameters frozen, a rate says little.
 MOSTLY = 0.5
 LEAST = 0.3
+# A rate that has grown by this factor over the second half is in a warm-up.
+RISING = 1.1
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -61,6 +63,9 @@ def judge(evidence: Evidence) -> Judgement:
         return untested(f"only {len(losses)} losses were seen")
     if frozen_share(evidence) > MOSTLY:
         return untested(f"{frozen_share(evidence):.0%} of the parameters in use are frozen")
+    cut_short = evidence.ending.get("how") == "stopped"
+    if cut_short and rates and rates[-1] == max(rates) > RISING * rates[len(rates) // 2]:
+        return untested(f"the rate is still rising, at {rates[-1]:.3g}, where the run was stopped")
     floor, true = unigram(evidence), true_losses(evidence)
     tail = losses[-max(4, len(losses) // 10) :]
     end = sum(tail) / len(tail)

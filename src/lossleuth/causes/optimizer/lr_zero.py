@@ -1,9 +1,8 @@
 """The learning rate is 0.
 
 What it means
-    Settings or a schedule give a rate of 0, or one so small that no weight moves, in all or nearly
-    all steps: a warm-up that never rises, a decay that is over before it begins, an integer
-    division.
+    Settings or a schedule give a rate of 0 in all or nearly all steps: a warm-up that never rises,
+    a decay that is over before it begins, an integer division.
 
 Why training fails
     Updates are made, and nothing changes.

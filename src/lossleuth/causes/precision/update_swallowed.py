@@ -8,8 +8,9 @@ Why training fails
     Large weights stand still while small ones move; late in training nothing moves at all.
 
 How it is judged
-    The share of the wanted update, by norm, that is lost because weights did not change. Whether it
-    matters is tried: the same run with the update kept in float64 and rounded only where stored.
+    The share of each tensor's wanted update, by norm, that is lost because weights did not change,
+    weighed by the tensors' elements. Whether it matters is tried: the same run with the update kept
+    in float64 and rounded only where stored.
 
 How to fix
     Keep weights in float32 and compute in half precision (autocast), or use stochastic rounding.
@@ -41,7 +42,7 @@ WANTS = (Change.of("use_rule", rule="AdamW"), Change.of("use_rule", rule="SGD"))
 
 
 def judge(evidence: Evidence) -> Judgement:
-    """Weigh what is swallowed by the size of the updates."""
+    """Weigh what is swallowed by the elements of each tensor."""
     swallowed = evidence.columns.get("swallowed_share")
     updates = evidence.columns.get("update_rms")
     if not swallowed or not updates:
