@@ -56,7 +56,7 @@ _KNOWN = (
     *("plain", "accumulation", "amp", "checkpointed", "compiled", "two_optimizers"),
     *("manual_data", "hf_trainer", "lightning_loop", "accelerated", "peft_lora"),
 )
-TAPED: dict[str, int | None] = dict.fromkeys(_KNOWN, 1) | {"trl_sft": None}
+TAPED = dict.fromkeys((*_KNOWN, "trl_sft"), 1)
 
 
 def assert_taped_steps_are_healthy(record: Record, name: str) -> None:

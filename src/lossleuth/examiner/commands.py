@@ -12,6 +12,7 @@ from lossleuth.catalogue import cause as cause_of
 from lossleuth.catalogue import causes, page
 from lossleuth.examiner.evidence import evidence_of
 from lossleuth.examiner.examination import Examination, Request, known_causes
+from lossleuth.examiner.judging import explained as explained_away
 from lossleuth.examiner.judging import judge_all, stood_down
 from lossleuth.examiner.learning import learning
 from lossleuth.examiner.verdict import Verdict, ranked
@@ -58,7 +59,7 @@ def examine_record(directory: Path) -> Verdict:
     observed = directory / "observed"
     evidence = evidence_of(observed if observed.is_dir() else directory)
     known = causes()
-    judgements = stood_down(known, judge_all(known, evidence))
+    judgements = explained_away(known, stood_down(known, judge_all(known, evidence)))
     order = ranked(known, judgements)
     state = learning(evidence)
     statuses = {judgements[i].status for i in order}
