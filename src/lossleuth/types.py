@@ -136,6 +136,8 @@ class Evidence:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     ending: Mapping[str, Any] = field(default_factory=dict)
     script: str | None = None
+    # Cures of other faults that were in when this was seen: a short second look.
+    cures: Sequence[Change] = ()
     effects: Mapping[Change, Effect] = field(default_factory=dict)
     # Trials that were asked for and gave nothing, with the reason.
     failed: Mapping[Change, str] = field(default_factory=dict)

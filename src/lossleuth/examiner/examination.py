@@ -85,6 +85,7 @@ class Examination:
                 self._told(f"looking again with {cure.sentence} in, for a second fault")
                 try:
                     evidence = self._observe(self._request.out / f"cured{round_number + 1}", cures)
+                    evidence = replace(evidence, cures=cures)
                 except BadInput as reason:
                     self._told(f"with {cure.sentence} in, it does not train: {reason}")
                     break
@@ -178,7 +179,8 @@ class Examination:
         failed: dict[Change, str] = {}
         asked: set[tuple[Change, int]] = set()
         while self._request.trials and self._has_time(0.1):
-            wishes = _next_wishes(wanted(judgements), effects, failed, asked, self._request.seeds)
+            asking = wanted(judgements, evidence.cures)
+            wishes = _next_wishes(asking, effects, failed, asked, self._request.seeds)
             if not wishes:
                 break
             changes, seeds = wishes

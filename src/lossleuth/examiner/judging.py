@@ -63,15 +63,18 @@ def _judged(cause: Cause, evidence: Evidence) -> Judgement:
         return Judgement(Status.ERRORED, f"{type(error).__name__}: {error}")
 
 
-def wanted(judgements: dict[str, Judgement]) -> list[tuple[str, tuple[Change, ...]]]:
+def wanted(
+    judgements: dict[str, Judgement], cures: Sequence[Change] = ()
+) -> list[tuple[str, tuple[Change, ...]]]:
     """The trials that suspected causes ask for, in the order of the ladder.
 
-    Faults that are plainly there come before suspicions that only a trial could confirm.
+    Faults that are plainly there come before suspicions that only a trial could confirm. Cures
+    that are in already need no trial.
     """
     asking = {
         identifier: judgement
         for identifier, judgement in judgements.items()
-        if judgement.status is Status.SUSPECTED and judgement.wants
+        if judgement.status is Status.SUSPECTED and set(judgement.wants) - set(cures)
     }
     there = {identifier: j for identifier, j in asking.items() if j.wrongness is not None}
     return [(identifier, judgement.wants) for identifier, judgement in (there or asking).items()]

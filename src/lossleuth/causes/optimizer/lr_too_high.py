@@ -51,6 +51,7 @@ WANTS = tuple(Change.of("scale_lr", factor=f) for f in FACTORS)
 PROGRESS = 0.7
 # A loss that falls to less than this share of its start is beyond suspicion.
 WELL = 0.35
+FALLING, BACK = 0.85, 0.15
 # With more than this share of the parameters frozen, a rate says little.
 MOSTLY = 0.5
 LEAST = 0.1
@@ -67,7 +68,12 @@ def judge(evidence: Evidence) -> Judgement:
     symptom = _symptom(evidence, losses)
     tail = losses[-max(4, len(losses) // 10) :]
     end = sum(tail) / len(tail)
-    if symptom is None and end > WELL * losses[0]:
+    lowest = _lowest(losses)
+    stays = end <= lowest + BACK * (losses[0] - lowest)
+    if evidence.cures and end < FALLING * losses[0] and stays:
+        # The second look is too short to get below single tokens; falling is all it can show.
+        symptom = None
+    elif symptom is None and end > WELL * losses[0]:
         # No symptom, and still a lower rate may do far better.
         symptom = f"the loss ends at {end:.3f}"
     if symptom is None:
