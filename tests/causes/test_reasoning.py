@@ -147,3 +147,12 @@ def test_nothing_is_read_from_nothing() -> None:
 def test_only_finite_numbers_are_numbers() -> None:
     assert reasoning.finite([1, 2.5, math.nan, math.inf, None, "3"]) == [1.0, 2.5]
     assert reasoning.share(1, 4) == 0.25 and reasoning.share(1, 0) == 0.0
+
+
+def test_classes_that_change_places_with_positions_tear_rows_apart() -> None:
+    assert reasoning.is_torn(
+        Evidence(windows=[{"step": 1, "softmaxes": {"picked_elsewhere": True}}])
+    )
+    assert not reasoning.is_torn(
+        Evidence(windows=[{"step": 1, "softmaxes": {"picked_elsewhere": False}}])
+    )

@@ -144,6 +144,11 @@ def vocabulary(evidence: Evidence) -> int | None:
     return int(classes[-1]) if classes else None
 
 
+def is_torn(evidence: Evidence) -> bool:
+    """Whether classes and positions change places before the loss: then rows of logits are none."""
+    return any(s.get("picked_elsewhere") for s in evidence.probed("softmaxes"))
+
+
 def frozen_share(evidence: Evidence) -> float:
     """The share of the parameters in use that ask for no gradient."""
     return max(
