@@ -174,7 +174,7 @@ def test_runs_without_the_change_are_made_once(tmp_path: Path) -> None:
     sentences: list[str] = []
     trials = Trials(written, tmp_path, steps=10, seconds=5.0, told=sentences.append)
     other = Change.of("hold_lr")
-    trials.screen([CHANGE])
+    trials.run([CHANGE], 1)
     assert len(written.plans) == 2
     trials.run([CHANGE, other], 3)
     # Three seeds of three kinds of run, each once.

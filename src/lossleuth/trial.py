@@ -76,15 +76,8 @@ class Trials:
         self._told = told
         self._known: dict[_Key, Measured | str] = {}
 
-    def screen(self, changes: Sequence[Change]) -> dict[Change, Effect | str]:
-        """One seed each: enough to tell what is worth a real trial, not enough to prove."""
-        return self._effects(changes, 1)
-
     def run(self, changes: Sequence[Change], seeds: int) -> dict[Change, Effect | str]:
         """The effect of each change over paired seeds, or why there is none."""
-        return self._effects(changes, seeds)
-
-    def _effects(self, changes: Sequence[Change], seeds: int) -> dict[Change, Effect | str]:
         wanted: list[_Key] = []
         for change in changes:
             steps = self._steps_of(change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -107,6 +108,16 @@ class Effect(NamedTuple):
     def is_better(self) -> bool:
         """Whether the change helped beyond doubt: by more than 3 standard errors, over 3 seeds."""
         return self.seeds >= 3 and self.nats > 3 * self.error and self.nats > 0
+
+    @property
+    def possible(self) -> float:
+        """The progress that is made with the change, from the start on."""
+        return self.start - self.with_change
+
+    def makes_without(self, share: float) -> bool:
+        """Whether more than this share of that progress is made without it."""
+        gained = self.start - self.without
+        return math.isfinite(gained) and gained > share * self.possible
 
     @property
     def sentence(self) -> str:

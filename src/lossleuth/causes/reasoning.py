@@ -46,6 +46,12 @@ def optimizer_place(evidence: Evidence) -> Where | None:
     return first_place(made) or update_place(evidence)
 
 
+def weights_place(evidence: Evidence) -> Where | None:
+    """The file that the first weights stand in, else where the optimizer took them."""
+    files = (evidence.origins.get("weights") or {}).get("files") or ()
+    return Where(files[0]["file"]) if files else optimizer_place(evidence)
+
+
 def setting_place(evidence: Evidence, setting: str) -> Where | None:
     """The file in which a setting's value stands, where the run has read it from one."""
     found = (evidence.origins.get("settings") or {}).get(setting)

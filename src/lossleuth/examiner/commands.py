@@ -15,12 +15,12 @@ from lossleuth.examiner.examination import Examination, Request, known_causes
 from lossleuth.examiner.judging import explained as explained_away
 from lossleuth.examiner.judging import judge_all, stood_down
 from lossleuth.examiner.learning import learning
-from lossleuth.examiner.verdict import Verdict, ranked
+from lossleuth.examiner.verdict import Verdict, ranked, status_of
 from lossleuth.files import make_directory
 from lossleuth.observe.background import Background
 from lossleuth.observe.program import Program
 from lossleuth.observe.watching import dated_directory
-from lossleuth.types import BadInput, Status
+from lossleuth.types import BadInput
 
 MOST_JOBS = 4
 
@@ -62,13 +62,7 @@ def examine_record(directory: Path) -> Verdict:
     judgements = explained_away(known, stood_down(known, judge_all(known, evidence)))
     order = ranked(known, judgements)
     state = learning(evidence)
-    statuses = {judgements[i].status for i in order}
-    if Status.PROVEN in statuses:
-        status = "proven"
-    elif Status.SUSPECTED in statuses:
-        status = "suspected"
-    else:
-        status = "healthy" if state.learns else "cannot_tell"
+    status = status_of(order, judgements, learns=bool(state.learns))
     return Verdict(status, judgements, order, len(evidence.steps), 0.0, (state.sentence,))
 
 

@@ -14,7 +14,7 @@ from lossleuth.catalogue import causes as all_causes
 from lossleuth.examiner.evidence import evidence_of
 from lossleuth.examiner.judging import explained, judge_all, stood_down, wanted
 from lossleuth.examiner.learning import OVERFIT, Learning, learning
-from lossleuth.examiner.verdict import Verdict, ranked
+from lossleuth.examiner.verdict import Verdict, ranked, status_of
 from lossleuth.observe.background import Executor, Finished, Plan, last_words
 from lossleuth.trial import TAPED, Trials
 from lossleuth.types import BadInput, Cause, Change, Effect, Evidence, Judgement, Status
@@ -240,13 +240,8 @@ class Examination:
         known = [c for c in self._causes if c.id in judgements]
         judgements = explained(known, judgements)
         order = ranked(known, judgements)
-        statuses = {judgements[i].status for i in order}
-        if Status.PROVEN in statuses:
-            status = "proven"
-        elif Status.SUSPECTED in statuses:
-            status = "suspected"
-        else:
-            status = "healthy" if state.learns and not self.interrupted else "cannot_tell"
+        learns = bool(state.learns) and not self.interrupted
+        status = status_of(order, judgements, learns=learns)
         seconds = time.monotonic() - self._began
         return Verdict(status, judgements, order, len(evidence.steps), seconds, (state.sentence,))
 

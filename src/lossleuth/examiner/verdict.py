@@ -75,6 +75,16 @@ def ranked(causes: Sequence[Cause], judgements: Mapping[str, Judgement]) -> list
     return [c.id for c in there]
 
 
+def status_of(order: Sequence[str], judgements: Mapping[str, Judgement], *, learns: bool) -> str:
+    """The whole in one word: healthy only where nothing is there and the run is seen to learn."""
+    statuses = {judgements[identifier].status for identifier in order}
+    if Status.PROVEN in statuses:
+        return "proven"
+    if Status.SUSPECTED in statuses:
+        return "suspected"
+    return "healthy" if learns else "cannot_tell"
+
+
 def _plain_cause(identifier: str, judgement: Judgement) -> dict[str, Any]:
     where = judgement.where
     return {

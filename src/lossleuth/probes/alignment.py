@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.tape.replay import Replay
-from lossleuth.tape.roles import Roles, token_values
+from lossleuth.tape.roles import Roles, recorded_value, token_values
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.window import Window
 
@@ -70,7 +70,7 @@ def supervision(window: Window, roles: Roles | None) -> tuple[Tensor, Tensor, Te
     if tokens is None or tokens.dim() != 2:
         raise CannotReplay("the tokens are not rows of positions")
     places = row_places(window, roles, tokens)
-    targets = _values(window, roles.targets, roles).reshape(-1)
+    targets = recorded_value(window.tape, roles.targets, roles.run.at).reshape(-1)
     if len(places) != len(targets):
         raise CannotReplay("as many targets as rows of scores expected")
     return tokens, places, targets
@@ -157,10 +157,3 @@ def _whole(places: Tensor, count: int) -> Tensor:
     if not bool(((places >= 0) & (places < count) & (places == places.round())).all()):
         raise CannotReplay("the logits are changed on their way to the loss")
     return places.long()
-
-
-def _values(window: Window, number: int, roles: Roles) -> Tensor:
-    tape = window.tape
-    if number in tape.leaves:
-        return tape.value(number)
-    return Replay(tape, gradients=False).run([number], before=roles.run.at)[number]

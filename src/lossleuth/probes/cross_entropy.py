@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from lossleuth.probes.alignment import alignment, row_places
 from lossleuth.tape.replay import Cuts, Replay
-from lossleuth.tape.roles import PICKS, Roles, find_roles, roles_of, token_values
+from lossleuth.tape.roles import PICKS, Roles, find_roles, recorded_value, roles_of, token_values
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
@@ -35,6 +35,8 @@ class CrossEntropy:
     count: int
     # Whether the targets are the program's own, or were taken from its input.
     own_targets: bool
+    # A row of logits for each target, counted or not.
+    rows: Tensor
 
 
 @dataclass(frozen=True)
@@ -56,15 +58,12 @@ def true_loss(window: Window) -> TrueLoss:
     """Measure it, or say why it cannot be."""
     try:
         found = cross_entropy(window, dropout=False, gradients=False)
-        roles = best_roles(window)
-        assert roles is not None and roles.scores is not None
-        scores = _scores(window, roles, None, dropout=False, gradients=False)
-        spread = float(scores[torch.isfinite(scores)].std())
     except CannotReplay as reason:
         return TrueLoss(None, 0, None, own_targets=False, logits_std=None, untested=str(reason))
-    loss = float(found.mean)
+    spread = float(found.rows[torch.isfinite(found.rows)].std())
     size = _gradient_size(window) if spread <= CONSTANT else None
-    return TrueLoss(loss, found.count, roles.vocabulary, found.own_targets, spread, gradient=size)
+    loss, classes = float(found.mean), found.rows.shape[1]
+    return TrueLoss(loss, found.count, classes, found.own_targets, spread, gradient=size)
 
 
 def _gradient_size(window: Window) -> float | None:
@@ -120,7 +119,7 @@ def cross_entropy_of(
     if not count:
         raise CannotReplay("no target is supervised")
     mean = F.cross_entropy(rows[counted], targets[counted].long())
-    return CrossEntropy(mean, count, own_targets)
+    return CrossEntropy(mean, count, own_targets, rows)
 
 
 def best_roles(window: Window, pick: int | None = None) -> Roles | None:
@@ -203,11 +202,8 @@ def _scores(
 
 def target_values(window: Window, roles: Roles) -> Tensor:
     """The targets as the loss saw them."""
-    tape, number = window.tape, roles.targets
-    assert number is not None
-    if number in tape.leaves:
-        return tape.value(number)
-    return Replay(tape, gradients=False).run([number], before=roles.run.at)[number]
+    assert roles.targets is not None
+    return recorded_value(window.tape, roles.targets, roles.run.at)
 
 
 def _next_tokens(window: Window, roles: Roles) -> Tensor:

@@ -71,7 +71,7 @@ def _places(tape: Tape, run: Backward) -> tuple[Cut, ...]:
     """Operations that use as dead what was made from something live."""
     roots = [root for root in run.roots if root is not None]
     operations = tape.needed_for(roots, run.at)
-    fed = _fed_by_parameters(tape, operations)
+    fed = tape.fed_by_parameters(operations)
     alive = {i for op in operations for i, live in zip(op.inputs, op.live, strict=True) if live}
     found: dict[Cut, None] = {}
     for operation in operations:
@@ -100,11 +100,3 @@ def _copied(tape: Tape, operations: list[Operation]) -> list[Cut]:
 
 def _is_live(operation: Operation, number: int) -> bool:
     return operation.live[operation.inputs.index(number)]
-
-
-def _fed_by_parameters(tape: Tape, operations: list[Operation]) -> set[int]:
-    fed = set(tape.parameters)
-    for operation in operations:
-        if any(i in fed for i in operation.inputs):
-            fed.update(o for o in operation.outputs if o is not None)
-    return fed

@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional as F
 
 from lossleuth.tape.replay import Replay
-from lossleuth.tape.roles import roles_of
+from lossleuth.tape.roles import recorded_value, roles_of
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.window import Backward, Window
 
@@ -64,7 +64,7 @@ def logit_gradient(window: Window, run: Backward) -> LogitGradient:
         (used,) = torch.autograd.grad(total, [scores])
         if seed is not None and seed.numel() == 1:
             used = used * float(seed)
-        targets = _targets(window, run, roles.targets)
+        targets = recorded_value(tape, roles.targets, run.at)
     except CannotReplay as reason:
         return LogitGradient(None, None, 0, None, str(reason))
     rows = scores.detach().movedim(roles.class_axis, -1).reshape(-1, scores.shape[roles.class_axis])
@@ -86,10 +86,3 @@ def logit_gradient(window: Window, run: Backward) -> LogitGradient:
             None, None, count, float(loss.detach()), "a gradient of the logits is zero"
         )
     return LogitGradient(dot / (size * other), dot / size**2, count, float(loss.detach()))
-
-
-def _targets(window: Window, run: Backward, number: int) -> torch.Tensor:
-    tape = window.tape
-    if number in tape.leaves:
-        return tape.value(number)
-    return Replay(tape, gradients=False).run([number], before=run.at)[number]

@@ -22,7 +22,7 @@ SAME = 1e-5
 def link_copies(tape: Tape) -> None:
     """Find such leaves and note what each is a copy of; each is looked at once."""
     first_use = _first_uses(tape)
-    fed = _fed_by_parameters(tape)
+    fed = tape.fed_by_parameters(tape.operations)
     for number in (*tape.leaves, *tape.opaque):
         if number in tape.compared or not _may_be_copy(tape, number):
             continue
@@ -77,11 +77,3 @@ def _first_uses(tape: Tape) -> dict[int, int]:
         for number in operation.inputs:
             found.setdefault(number, operation.number)
     return found
-
-
-def _fed_by_parameters(tape: Tape) -> set[int]:
-    fed = set(tape.parameters)
-    for operation in tape.operations:
-        if any(i in fed for i in operation.inputs):
-            fed.update(o for o in operation.outputs if o is not None)
-    return fed

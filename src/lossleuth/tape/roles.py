@@ -303,6 +303,13 @@ def _after(makers: dict[int, Operation], number: int) -> int:
     return 0 if maker is None else maker.number + 1
 
 
+def recorded_value(tape: Tape, number: int, before: int | None) -> Tensor:
+    """A tensor as it was: kept if it is a leaf, else made again."""
+    if number in tape.leaves:
+        return tape.value(number)
+    return Replay(tape, gradients=False).run([number], before=before)[number]
+
+
 def token_values(tape: Tape, roles: Roles) -> Tensor | None:
     """The tokens as the lookup saw them."""
     if roles.tokens is None:

@@ -145,6 +145,14 @@ class Tape:
                 groups.update(self.groups[i] for i in inputs)
         return kept[::-1]
 
+    def fed_by_parameters(self, operations: Iterable[Operation]) -> set[int]:
+        """Parameters, and all that these operations make of them."""
+        fed = set(self.parameters)
+        for operation in operations:
+            if any(i in fed for i in operation.inputs):
+                fed.update(o for o in operation.outputs if o is not None)
+        return fed
+
     def makers(self) -> dict[int, Operation]:
         """The operation that made each tensor first."""
         found: dict[int, Operation] = {}

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 
-from lossleuth.causes.reasoning import optimizer_place, true_losses, vocabulary
+from lossleuth.causes.reasoning import true_losses, vocabulary, weights_place
 from lossleuth.types import (
     Cause,
     Change,
@@ -32,7 +32,6 @@ from lossleuth.types import (
     Judgement,
     Stage,
     Status,
-    Where,
     Wrongness,
     refuted,
     untested,
@@ -65,16 +64,11 @@ def judge(evidence: Evidence) -> Judgement:
     return Judgement(
         Status.PROVEN,
         because,
-        _where(evidence),
+        weights_place(evidence),
         Wrongness("standard deviation of the logits", spread, 1.0, CONSTANT),
         remedy="Initialise the weights: gains 1, matrices random.",
         cure=Change.of("redraw_weights"),
     )
-
-
-def _where(evidence: Evidence) -> Where | None:
-    files = (evidence.origins.get("weights") or {}).get("files") or ()
-    return Where(files[0]["file"]) if files else optimizer_place(evidence)
 
 
 CAUSE = Cause(

@@ -26,10 +26,10 @@ import math
 
 from lossleuth.causes.reasoning import (
     decided_by_trial,
-    optimizer_place,
     true_losses,
     unigram,
     vocabulary,
+    weights_place,
 )
 from lossleuth.types import (
     Cause,
@@ -38,7 +38,6 @@ from lossleuth.types import (
     Judgement,
     Stage,
     Status,
-    Where,
     Wrongness,
     refuted,
     untested,
@@ -72,16 +71,11 @@ def judge(evidence: Evidence) -> Judgement:
     fault = Judgement(
         Status.SUSPECTED,
         because,
-        _where(evidence),
+        weights_place(evidence),
         Wrongness("first loss", start, floor, ABOVE),
         remedy="Start from smaller weights.",
     )
     return decided_by_trial(evidence, fault, [CURE], least=LEAST)
-
-
-def _where(evidence: Evidence) -> Where | None:
-    files = (evidence.origins.get("weights") or {}).get("files") or ()
-    return Where(files[0]["file"]) if files else optimizer_place(evidence)
 
 
 CAUSE = Cause(

@@ -91,10 +91,9 @@ def judge(evidence: Evidence) -> Judgement:
     decided = decided_by_trial(evidence, fault, WANTS, least=LEAST)
     if decided.status is Status.PROVEN and decided.harm is not None:
         harm = decided.harm
-        gained, possible = harm.start - harm.without, harm.start - harm.with_change
-        if possible < LEAST:
+        if harm.possible < LEAST:
             return refuted(f"no rate learns, the other one is only less bad: {harm.sentence}")
-        if math.isfinite(gained) and gained > PROGRESS * possible:
+        if harm.makes_without(PROGRESS):
             return refuted(f"the present rate makes most of the progress: {harm.sentence}")
         wrongness = Wrongness("loss at this rate", harm.without, harm.with_change, harm.error)
         return replace(decided, wrongness=wrongness)

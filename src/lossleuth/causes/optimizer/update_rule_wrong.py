@@ -73,11 +73,10 @@ def judge(evidence: Evidence) -> Judgement:
     decided = decided_by_trial(evidence, fault, WANTS, least=GAIN)
     flawed = any(flaw in last["rule"] for flaw in FLAWED)
     harm = decided.harm
-    if decided.status is Status.PROVEN and harm is not None and not flawed:
-        # An unknown rule that learns is another rule, and no wrong one.
-        gained, possible = harm.start - harm.without, harm.start - harm.with_change
-        if math.isfinite(gained) and gained > PROGRESS * possible:
-            return refuted(f"an unknown rule that learns by itself: {harm.sentence}")
+    proven = decided.status is Status.PROVEN
+    # An unknown rule that learns is another rule, and no wrong one.
+    if proven and harm is not None and not flawed and harm.makes_without(PROGRESS):
+        return refuted(f"an unknown rule that learns by itself: {harm.sentence}")
     if decided.status is Status.BENIGN and not flawed:
         return refuted(f"another rule on purpose, or one that does no harm: {decided.because}")
     return decided
