@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.probes.alignment import row_places
-from lossleuth.tape.replay import Replay
-from lossleuth.tape.roles import Roles, token_values
+from lossleuth.tape.roles import Roles, recorded_value, token_values
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.window import Window
 
@@ -39,12 +38,7 @@ def padding(window: Window, roles: Roles | None) -> Padding:
     token, past = _past_the_end(tokens)
     try:
         places = row_places(window, roles, tokens)
-        tape = window.tape
-        if roles.targets in tape.leaves:
-            targets = tape.value(roles.targets).reshape(-1)
-        else:
-            made = Replay(tape, gradients=False).run([roles.targets], before=roles.run.at)
-            targets = made[roles.targets].reshape(-1)
+        targets = recorded_value(window.tape, roles.targets, roles.run.at).reshape(-1)
     except CannotReplay as reason:
         return Padding(token, 0.0, 0, 0, str(reason))
     if len(places) != len(targets):
