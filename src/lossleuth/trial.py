@@ -45,7 +45,7 @@ class Measured:
         return f"steps {self.steps[0]} to {self.steps[-1]}" if self.steps else "no step"
 
 
-class _Key(NamedTuple):
+class RunKey(NamedTuple):
     """What makes a run the same as another."""
 
     changes: tuple[Change, ...]
@@ -66,6 +66,7 @@ class Trials:
         base: tuple[Change, ...] = (),
         until: float = math.inf,
         told: Callable[[str], None] = lambda _: None,
+        known: dict[RunKey, Measured | str] | None = None,
     ) -> None:
         self._executor = executor
         self._directory = directory
@@ -74,15 +75,15 @@ class Trials:
         self._base = base
         self._until = until
         self._told = told
-        self._known: dict[_Key, Measured | str] = {}
+        self._known = {} if known is None else known
 
     def run(self, changes: Sequence[Change], seeds: int) -> dict[Change, Effect | str]:
         """The effect of each change over paired seeds, or why there is none."""
-        wanted: list[_Key] = []
+        wanted: list[RunKey] = []
         for change in changes:
             steps = self._steps_of(change)
-            wanted += [_Key(self._base, seed, steps) for seed in range(seeds)]
-            wanted += [_Key((*self._base, change), seed, steps) for seed in range(seeds)]
+            wanted += [RunKey(self._base, seed, steps) for seed in range(seeds)]
+            wanted += [RunKey((*self._base, change), seed, steps) for seed in range(seeds)]
         self._make([key for key in dict.fromkeys(wanted) if key not in self._known])
         return {change: self._effect(change, seeds) for change in changes}
 
@@ -91,7 +92,7 @@ class Trials:
             return self.steps
         return max(min(FEWEST_STEPS, self.steps), self.steps // SHORTER)
 
-    def _make(self, wanted: Sequence[_Key]) -> None:
+    def _make(self, wanted: Sequence[RunKey]) -> None:
         plans = {
             key: Plan(
                 self._directory / f"{len(self._known) + i:03d}",
@@ -130,8 +131,8 @@ class Trials:
         differences, without, with_change, starts = [], [], [], []
         measure, steps = "true loss", self._steps_of(change)
         for seed in range(seeds):
-            a = self._known.get(_Key(self._base, seed, steps), "not run")
-            b = self._known.get(_Key((*self._base, change), seed, steps), "not run")
+            a = self._known.get(RunKey(self._base, seed, steps), "not run")
+            b = self._known.get(RunKey((*self._base, change), seed, steps), "not run")
             if isinstance(a, str) or isinstance(b, str):
                 return a if isinstance(a, str) else str(b)
             # A run that breaks has no loss of any kind; others must have the same.
@@ -148,8 +149,8 @@ class Trials:
         error = _standard_error(differences)
         if len(set(differences)) == 1 and seeds > 1 and math.isfinite(differences[0]):
             # Seeds change nothing here: what is left is the noise between batches.
-            a = self._known[_Key(self._base, 0, steps)]
-            b = self._known[_Key((*self._base, change), 0, steps)]
+            a = self._known[RunKey(self._base, 0, steps)]
+            b = self._known[RunKey((*self._base, change), 0, steps)]
             assert isinstance(a, Measured) and isinstance(b, Measured)
             pairs = zip(a.losses, b.losses, strict=False)
             error = _standard_error([_difference(x, y) for x, y in pairs])

@@ -54,7 +54,7 @@ def test_a_run_is_stopped_after_exactly_so_many_steps(tmp_path: Path) -> None:
 
 def test_a_script_that_catches_everything_is_left_in_the_end(tmp_path: Path) -> None:
     from lossleuth.observe.failures import Failures
-    from lossleuth.observe.hooks import MOST_STOPS, Hooks
+    from lossleuth.observe.hooks import Hooks
     from lossleuth.observe.observer import Observer
     from lossleuth.record.write import RecordWriter
 
@@ -85,7 +85,7 @@ def test_a_script_that_catches_everything_is_left_in_the_end(tmp_path: Path) -> 
     finally:
         hooks.remove()
         observer.finish({"how": "test"})
-    assert caught == MOST_STOPS
+    assert caught == Limit.MOST_STOPS
 
 
 def test_gradients_made_by_hand_are_stopped_at_the_update(tmp_path: Path) -> None:

@@ -48,8 +48,12 @@ def examine_script(
             print(f"  {sentence}", file=sys.stderr, flush=True)
 
     request = Request(script.name, directory, steps, budget, seeds, trials, tuple(only))
-    background = Background(program, max(1, min(MOST_JOBS, os.cpu_count() or 1)))
-    verdict = Examination(background, request, told).run()
+    jobs = max(1, min(MOST_JOBS, os.cpu_count() or 1))
+    background = Background(program, jobs, forks=True)
+    try:
+        verdict = Examination(background, request, told).run()
+    finally:
+        background.close()
     verdict.write(directory)
     return verdict, directory
 

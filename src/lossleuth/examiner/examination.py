@@ -16,7 +16,7 @@ from lossleuth.examiner.judging import explained, judge_all, stood_down, wanted
 from lossleuth.examiner.learning import OVERFIT, Learning, learning
 from lossleuth.examiner.verdict import Verdict, ranked, status_of
 from lossleuth.observe.background import Executor, Finished, Plan, last_words
-from lossleuth.trial import TAPED, Trials
+from lossleuth.trial import TAPED, Measured, RunKey, Trials
 from lossleuth.types import BadInput, Cause, Change, Effect, Evidence, Judgement, Status
 
 # Steps that are recorded and replayed, as far as the run gets.
@@ -56,6 +56,8 @@ class Examination:
         self._began = time.monotonic()
         self._until = self._began + request.budget
         self._causes = [c for c in all_causes() if not request.only or c.id in request.only]
+        # Runs that were made, whatever they were made for.
+        self._made: dict[RunKey, Measured | str] = {}
         self.interrupted = False
 
     def run(self) -> Verdict:
@@ -164,6 +166,7 @@ class Examination:
             base=base,
             until=self._until,
             told=self._told,
+            known=self._made,
         )
 
     def _try(

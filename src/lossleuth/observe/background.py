@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lossleuth.files import make_directory
+from lossleuth.observe.imports import noted_imports
+from lossleuth.observe.nursery import Forked, Nursery
 from lossleuth.observe.program import Program
 from lossleuth.observe.start import Order
 from lossleuth.types import Change
@@ -24,6 +26,8 @@ OUTPUT = "output.txt"
 # What a script prints beyond this is thrown away.
 MOST_OUTPUT = 16 << 20
 POLL_SECONDS = 0.05
+# How long a run waits for the process it is forked from, which imports what it would import.
+NURSERY_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class Finished:
 @dataclass
 class _Process:
     plan: Plan
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
     scratch: str
     began: float = field(default_factory=time.monotonic)
 
@@ -91,11 +95,23 @@ class Executor(Protocol):
 
 
 class Background:
-    """Runs plans of one program, as many at a time as there are cores for."""
+    """Runs plans of one program, as many at a time as there are cores for.
 
-    def __init__(self, program: Program, jobs: int) -> None:
+    Where many runs are to come, those after the first are forked from a process that has imported
+    what the first one did.
+    """
+
+    def __init__(self, program: Program, jobs: int, *, forks: bool = False) -> None:
         self._program = program
         self._jobs = jobs
+        self._forks = forks
+        self._nursery: Nursery | None = None
+
+    def close(self) -> None:
+        """Let go of what was kept for further runs."""
+        if self._nursery is not None:
+            self._nursery.close()
+            self._nursery = None
 
     def run(
         self,
@@ -111,6 +127,7 @@ class Background:
                 while waiting and len(running) < self._jobs and time.monotonic() < until:
                     running.append(self._start(waiting.pop(0)))
                 for process in list(running):
+                    self._prepare(process.plan.directory)
                     found = self._look(process, until)
                     if found is not None:
                         running.remove(process)
@@ -125,10 +142,14 @@ class Background:
         late = "no time was left for it"
         return [finished.get(id(plan), Finished(plan, None, 0.0, late)) for plan in plans]
 
-    def _start(self, plan: Plan) -> _Process:
-        make_directory(plan.directory)
-        scratch = tempfile.mkdtemp(prefix="lossleuth-")
-        order = plan.order_for(self._program.header(), scratch=scratch)
+    def _prepare(self, directory: Path) -> None:
+        """Once a run has said what it imports, have a process ready that has imported it."""
+        if self._forks and self._nursery is None:
+            modules = noted_imports(directory)
+            if modules is not None:
+                self._nursery = Nursery(self._program.script, modules, self._environment())
+
+    def _environment(self) -> dict[str, str]:
         # The same for all: what is observed must be what is tried.
         threads = max(1, (os.cpu_count() or 1) // self._jobs)
         settings = {"OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0"}
@@ -139,16 +160,25 @@ class Background:
             "WANDB_MODE": "disabled",
             "TQDM_DISABLE": "1",
         }
-        environment: dict[str, Any] = settings | dict(os.environ) | quiet | order.environment()
-        with (plan.directory / OUTPUT).open("ab") as output:
+        return settings | dict(os.environ) | quiet
+
+    def _start(self, plan: Plan) -> _Process:
+        make_directory(plan.directory)
+        scratch = tempfile.mkdtemp(prefix="lossleuth-")
+        order = plan.order_for(self._program.header(), scratch=scratch)
+        arguments = [str(self._program.script), *self._program.arguments]
+        environment = self._environment() | order.environment()
+        output = plan.directory / OUTPUT
+        if self._nursery is not None and self._nursery.is_ready(NURSERY_SECONDS):
+            forked = self._nursery.fork(arguments, environment, output)
+            if forked is not None:
+                return _Process(plan, forked, scratch)
+        with output.open("ab") as stream:
             process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "lossleuth.observe.child"),
-                    *(str(self._program.script), *self._program.arguments),
-                ],
+                [sys.executable, "-m", "lossleuth.observe.child", *arguments],
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )

@@ -10,6 +10,7 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from torch.nn import functional as F
 
 from lossleuth.interventions.intervention import Intervention
 from lossleuth.observe.failures import Failures
+from lossleuth.observe.importers import reach_importers
 from lossleuth.observe.intervening import Intervening
 from lossleuth.observe.limit import Limit, StopRun
 from lossleuth.observe.observer import Observer
@@ -25,8 +27,6 @@ from lossleuth.observe.seeds import shift_seeds
 from lossleuth.observe.seeing import is_traced, seeing
 from lossleuth.places import reads_for_the_user, user_place
 
-# A script that catches everything is told so often to stop.
-MOST_STOPS = 3
 SCALAR_READERS = ("item", "tolist", "__float__", "__int__", "__index__", "numpy")
 
 
@@ -46,6 +46,7 @@ class Hooks:
         self._observer = observer
         self._failures = failures
         self._undo: list[Callable[[], None]] = []
+        self._replaced: list[tuple[Any, Any]] = []
         self._depth = 0
         self._stepped = 0
         self._activations = activations
@@ -73,6 +74,7 @@ class Hooks:
                 patch()
             except Exception as error:
                 self._failures.note(patch.__name__, error)
+        self._undo.append(reach_importers(self._replaced))
 
     def adopt(self, optimizer: Any) -> None:
         """An optimizer that was made before."""
@@ -97,6 +99,8 @@ class Hooks:
 
         setattr(owner, name, replacement)
         self._undo.append(undo)
+        if isinstance(owner, ModuleType):
+            self._replaced.append((original, replacement))
 
     # backward
 
@@ -326,8 +330,7 @@ class Hooks:
 
     def _stop_in_time(self) -> None:
         if self._limit.is_reached(self._observer.steps, self._backwards):
-            self._limit.raised += 1
-            if self._limit.raised > MOST_STOPS:
+            if self._limit.is_ignored():
                 self.give_up()
             raise StopRun
 

@@ -24,13 +24,14 @@ class Limit:
     # Backward passes in vain, for each step that was wanted.
     PATIENCE = 1
     FEWEST = 128
+    # A script that catches everything is told so often to stop.
+    MOST_STOPS = 3
 
     def __init__(self, steps: int | None = None, seconds: float | None = None) -> None:
         self._steps = steps
         self._seconds = seconds
         self._began: float | None = None
-        # How often the script was told to stop.
-        self.raised = 0
+        self._told = 0
 
     def is_reached(self, steps: int, backwards: int) -> bool:
         """Whether to stop, after so many steps and so many backward passes in all."""
@@ -43,3 +44,8 @@ class Limit:
             return False
         in_vain = not steps and backwards >= max(self.FEWEST, self.PATIENCE * self._steps)
         return steps >= self._steps or in_vain
+
+    def is_ignored(self) -> bool:
+        """Note that the script is told to stop; whether it was told in vain before."""
+        self._told += 1
+        return self._told > self.MOST_STOPS

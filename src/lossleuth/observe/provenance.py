@@ -27,6 +27,8 @@ class Provenance:
         self.read: dict[str, None] = {}
         self.written: dict[str, None] = {}
         self.libraries: dict[str, None] = {}
+        # Variables that the user's code has set, which a later import may read.
+        self.variables: dict[str, None] = {}
         self._listening = False
 
     def listen(self) -> None:
@@ -45,6 +47,8 @@ class Provenance:
             self._opened(arguments)
         elif event == "ctypes.dlopen" and arguments and isinstance(arguments[0], str):
             self.libraries.setdefault(_absolute(arguments[0]))
+        elif event in ("os.putenv", "os.unsetenv") and _is_users_doing():
+            self.variables.setdefault(os.fsdecode(arguments[0]))
 
     def _opened(self, arguments: tuple[Any, ...]) -> None:
         path, mode, flags = (*arguments, None, None, None)[:3]
@@ -96,6 +100,19 @@ def imported_packages() -> dict[str, str]:
             for distribution in distributions:
                 found[distribution] = importlib.metadata.version(distribution)
     return dict(sorted(found.items()))
+
+
+def _is_users_doing() -> bool:
+    """Whether the user's code makes the present call, and no library while it is imported."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if filename.startswith("<frozen importlib"):
+            return False
+        if not is_library(filename):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]  # None ends the walk
+    return False
 
 
 def _is_foreign(name: str) -> bool:

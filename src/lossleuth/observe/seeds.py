@@ -1,6 +1,6 @@
 """Other seeds for the same script: whatever it seeds with, a number is added to.
 
-Generators that a script makes for itself are left alone: they mostly choose its data.
+Generators that a script makes and seeds for itself are left alone: they mostly choose its data.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ def shift_seeds(shift: int, replace: Callable[[Any, str, Any], None]) -> None:
     import torch
 
     seed_python, seed_numpy, seed_torch = random.seed, np.random.seed, torch.manual_seed
+    make_generator = np.random.default_rng
 
     def python(a: Any = None, version: int = 2) -> None:
         if a is None:
@@ -36,12 +37,22 @@ def shift_seeds(shift: int, replace: Callable[[Any, str, Any], None]) -> None:
         # Torch takes what fits into 64 bits.
         return seed_torch(shifted if shifted < 2**64 else shifted - 2**64)
 
+    def chance_of_torch() -> int:
+        seed_torch(UNSEEDED + shift)
+        return UNSEEDED + shift
+
+    def generator(seed: Any = None) -> Any:
+        return make_generator(UNSEEDED + shift if seed is None else seed)
+
+    # A seed that is left to chance must be the same in every run with the same shift. Torch seeds
+    # itself by chance as well, anew in every process.
     python()
     numpy()
-    # A seed that is left to chance must be the same in every run, whatever the shift.
+    chance_of_torch()
     replace(random, "seed", python)
     replace(np.random, "seed", numpy)
-    if shift:
-        seed_torch(torch.initial_seed() % 2**63 + shift)
-        replace(torch, "manual_seed", of_torch)
-        replace(torch.random, "manual_seed", of_torch)
+    replace(np.random, "default_rng", generator)
+    for owner in (torch, torch.random):
+        replace(owner, "seed", chance_of_torch)
+        if shift:
+            replace(owner, "manual_seed", of_torch)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lossleuth.observe.failures import Failures
+from lossleuth.observe.imports import note_imports
 from lossleuth.observe.limit import Limit
 from lossleuth.observe.provenance import Provenance
 from lossleuth.observe.torch_import import after_torch_import
@@ -156,7 +157,17 @@ class Watch:
         if not self._main:
             directory = directory / "processes" / str(os.getpid())
             header["parent"] = self._order.process
+        elif self._may_be_forked():
+            note_imports(directory)
         return RecordWriter.create(directory, header, self._warnings.append)
+
+    def _may_be_forked(self) -> bool:
+        """Whether further runs may begin from a process that has imported what this one has."""
+        import torch
+
+        # A GPU's state does not survive a fork.
+        fit = sys.platform == "linux" and torch.version.cuda is None and torch.version.hip is None
+        return fit and self._order.scratch is not None and not self.provenance.variables
 
     def _forget(self) -> None:
         """In a forked child: it is not ours to record."""

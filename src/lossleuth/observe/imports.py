@@ -1,0 +1,66 @@
+"""What a script has imported from libraries, so that its next runs need not wait for it.
+
+Importing torch and a model library takes seconds, and a verdict takes a dozen runs. The first run
+says here what it has imported; a process that has the same can be forked for the others.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from lossleuth.files import replace_file
+from lossleuth.places import is_library
+
+FILE = "imports.json"
+OWN = "lossleuth"
+
+
+def note_imports(directory: Path) -> None:
+    """Write down the library modules that this process has, in the order of their import."""
+    names = without_parents(_library_modules())
+    with replace_file(directory / FILE) as stream:
+        stream.write(json.dumps(names).encode())
+
+
+def noted_imports(directory: Path) -> list[str] | None:
+    """What a run has written down, or None if it has not, or not yet."""
+    try:
+        names = json.loads((directory / FILE).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return names if isinstance(names, list) and all(isinstance(n, str) for n in names) else None
+
+
+def without_parents(names: Iterable[str]) -> list[str]:
+    """Without packages of which a module is named: importing that imports them.
+
+    >>> without_parents(["torch", "torch.nn", "json"])
+    ['torch.nn', 'json']
+    """
+    kept = list(names)
+    parents = {name[:end] for name in kept for end, letter in enumerate(name) if letter == "."}
+    return [name for name in kept if name not in parents]
+
+
+def strangers() -> list[str]:
+    """Modules of this process that belong to no library: they would be the user's own."""
+    return [name for name, file in _files() if not is_library(file)]
+
+
+def _library_modules() -> list[str]:
+    found = [name for name, file in _files() if is_library(file)]
+    return [name for name in found if name != OWN and not name.startswith(f"{OWN}.")]
+
+
+def _files() -> list[tuple[str, str]]:
+    """Modules that were loaded from a file under the name they are found by."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        origin = getattr(spec, "origin", None)
+        if getattr(spec, "name", None) == name and isinstance(origin, str) and "/" in origin:
+            found.append((name, origin))
+    return found
