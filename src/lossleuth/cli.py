@@ -286,6 +286,25 @@ def demo(
 
 @app.command()
 @_plainly
+def lab(
+    host: Annotated[list[str] | None, typer.Option(help="only this host (repeat)")] = None,
+    fault: Annotated[list[str] | None, typer.Option(help="only this fault (repeat)")] = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="two faults at once")] = False,
+    invented: Annotated[bool, typer.Option("--invented", help="faults of no cause")] = False,
+    doses: Annotated[bool, typer.Option("--doses", help="how little is still proven")] = False,
+    again: Annotated[bool, typer.Option("--again", help="also what is known")] = False,
+    budget: Annotated[float, typer.Option(min=1, help="seconds per verdict")] = 120.0,
+    out: Annotated[Path, typer.Option(help="folder of the results")] = Path("docs/lab"),
+) -> None:
+    """Plant known faults in healthy scripts and keep what is said of them."""
+    from lossleuth.lab.commands import run_lab
+
+    chosen = {"pairs": pairs, "invented": invented, "doses": doses, "again": again}
+    run_lab(out, host or [], fault or [], **chosen, budget=budget, show=typer.echo)
+
+
+@app.command()
+@_plainly
 def causes() -> None:
     """List the causes that are known, with what each needs to be judged."""
     from lossleuth.examiner.commands import listed

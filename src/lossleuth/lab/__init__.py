@@ -1,0 +1,1 @@
+"""Healthy hosts, planted faults, and the verdicts on them."""

@@ -1,0 +1,58 @@
+"""What `lossleuth lab` does: examine cells one after the other, and keep what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lossleuth.lab import table
+from lossleuth.lab.cells import Cell, chosen
+from lossleuth.lab.doses import measured
+from lossleuth.lab.examined import examined
+from lossleuth.lab.rows import Row, digest, read, replaced, write
+from lossleuth.types import BadInput
+
+Print = Callable[[str], None]
+
+
+def run_lab(
+    folder: Path,
+    hosts: Sequence[str],
+    faults: Sequence[str],
+    *,
+    pairs: bool,
+    invented: bool,
+    doses: bool,
+    again: bool,
+    budget: float,
+    show: Print,
+) -> None:
+    """Examine what was asked for; what is known of unchanged sources is not examined again."""
+    if doses:
+        measured(folder, tuple(faults), budget=budget, show=show)
+        return
+    cells = chosen(tuple(hosts), tuple(faults), only_pairs=pairs, only_invented=invented)
+    for cell in cells:
+        known = read(folder).get(cell.id)
+        if known is not None and known["digest"] == digest(cell) and not again:
+            continue
+        show(f"{cell.id}: {' '.join([cell.script.name, *cell.arguments])}")
+        row = _examined(cell, budget)
+        rows = replaced(folder, row)
+        table.write(folder, rows)
+        show(f"  {'right' if row['good'] else 'WRONG'}, {row['status']}: {_said(row)}")
+    rows = read(folder)
+    write(folder, rows.values())
+    table.write(folder, read(folder))
+
+
+def _examined(cell: Cell, budget: float) -> Row:
+    try:
+        return examined(cell, budget=budget)
+    except BadInput as refusal:
+        raise BadInput("a verdict", f"{cell.id}: {refusal}", "run the script by itself") from None
+
+
+def _said(row: Row) -> str:
+    found = [f"{c['id']} {c['status']} at {c['where']}" for c in row["causes"]]
+    return f"{', '.join(found) or 'nothing'} ({row['seconds']:.0f} s)"
