@@ -6,15 +6,12 @@ from dataclasses import dataclass
 
 import torch
 
+from lossleuth.probes.weights import crossed_weights
 from lossleuth.tape.replay import Replay
 from lossleuth.tape.roles import MOVES, PICKS, Roles
 from lossleuth.tape.substitutes import CannotReplay
-from lossleuth.tape.tape import Operation, Ref, Tape
+from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Window
-
-# What a softmax's result may go through and still be one.
-_KEEPS = frozenset(("clone", "_to_copy", "detach", "alias", "mul", "native_dropout", "expand"))
-_PRODUCTS = frozenset(("bmm", "mm", "matmul", "baddbmm"))
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class Softmaxes:
 def softmaxes(window: Window, roles: Roles | None) -> Softmaxes:
     """Look at the loss's softmax, and at all whose results are multiplied with something."""
     tape = window.tape
-    crossed = tuple(_crossed(tape))
+    crossed = tuple(crossed_weights(window.tape, roles))
     if roles is None or roles.scores is None or roles.scores_at is None:
         return Softmaxes(None, None, None, crossed, untested="no softmax of a loss was found")
     operation = tape.operations[roles.scores_at]
@@ -137,69 +134,3 @@ def _arrives(
             return True
     along = arrived.movedim(picked, -1)
     return along.shape[-1] == len(numbers) and bool((along == numbers).all())
-
-
-def _crossed(tape: Tape) -> list[tuple[str | None, int | None]]:
-    """Softmaxes multiplied with a matrix over an axis that they were not taken over."""
-    # The axis that sums to 1, for results of softmaxes and what was made of them.
-    summing: dict[int, tuple[int, Operation]] = {}
-    found: dict[tuple[str | None, int | None], None] = {}
-    for operation in tape.operations:
-        name = operation.name
-        if name in ("_softmax", "softmax") and operation.outputs[0] is not None:
-            rank = len(tape.layouts[operation.inputs[0]].shape)
-            dim = operation.args[1]
-            if rank >= 2 and isinstance(dim, int):
-                summing[operation.outputs[0]] = (dim % rank, operation)
-            continue
-        if name in _PRODUCTS and len(operation.inputs) >= 2:
-            factors = [a.id for a in operation.args if type(a) is Ref][-2:]
-            _note_product(tape, summing, factors, found)
-            continue
-        source = operation.inputs[0] if operation.inputs else None
-        if source in summing and operation.outputs and operation.outputs[0] is not None:
-            axis = _followed(tape, operation, summing[source][0])
-            if axis is not None:
-                summing[operation.outputs[0]] = (axis, summing[source][1])
-    return list(found)
-
-
-def _note_product(
-    tape: Tape,
-    summing: dict[int, tuple[int, Operation]],
-    factors: list[int],
-    found: dict[tuple[str | None, int | None], None],
-) -> None:
-    for position, factor in enumerate(factors):
-        if factor not in summing:
-            continue
-        axis, softmax = summing[factor]
-        rank = len(tape.layouts[factor].shape)
-        contracted = rank - 1 if position == 0 else rank - 2
-        kept = rank - 2 if position == 0 else rank - 1
-        # Over a batch axis there is nothing to compare.
-        if axis == kept and axis != contracted:
-            place = softmax.place
-            found.setdefault((None, None) if place is None else (place.file, place.line))
-
-
-def _followed(tape: Tape, operation: Operation, axis: int) -> int | None:
-    """Where an axis is after an operation that only moves or scales; None if that is not known."""
-    name = operation.name
-    source, made = tape.layouts[operation.inputs[0]], operation.outputs[0]
-    assert made is not None
-    result = tape.layouts[made]
-    rank = len(source.shape)
-    if name in _KEEPS:
-        return axis if source.shape == result.shape else None
-    if name in ("transpose", "t"):
-        one, two = (0, 1) if name == "t" else (int(a) % rank for a in operation.args[1:3])
-        return {one: two, two: one}.get(axis, axis)
-    if name == "permute":
-        return [int(d) % rank for d in operation.args[1]].index(axis)
-    if name in MOVES:
-        # A view that only joins or splits leading axes leaves the last two alone.
-        from_end = rank - axis
-        same = from_end <= 2 <= len(result.shape) and source.shape[-2:] == result.shape[-2:]
-        return len(result.shape) - from_end if same else None
-    return None

@@ -34,10 +34,16 @@ def test_micro_batches_that_weigh_what_their_targets_do_are_sound(runs: Any) -> 
 
 
 @pytest.mark.parametrize(
-    "evidence", [Evidence(), seen(logit_gradients=micro((1.0, 400))), seen(logit_gradients=[])]
+    "evidence", [seen(logit_gradients=micro((1.0, 400))), seen(logit_gradients=[])]
 )
 def test_a_step_of_one_backward_pass_tells_nothing(evidence: Evidence) -> None:
     check_untested(judge(evidence), "several backward passes")
+
+
+def test_without_an_update_nothing_belongs_together() -> None:
+    uneven = micro((0.5, 200), (0.5, 600))
+    check_untested(judge(seen(steps=[], logit_gradients=uneven)), "no update")
+    check_untested(judge(Evidence()), "no update")
 
 
 def test_the_worst_recorded_step_counts() -> None:

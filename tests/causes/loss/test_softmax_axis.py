@@ -16,6 +16,9 @@ def looked(**given: Any) -> dict[str, Any]:
     return {"softmaxes": {**sound, "place": "train.py:18", "untested": None, **given}}
 
 
+LEAK = {"leaks": {"future": 0.3, "floor": 1e-12}, "alignment": {"offset": 1}}
+
+
 @pytest.mark.parametrize(
     ("given", "where", "words"),
     [
@@ -27,7 +30,16 @@ def looked(**given: Any) -> dict[str, Any]:
 def test_each_way_to_the_wrong_axis_is_proven_where_it_is(
     given: Any, where: Where, words: str
 ) -> None:
-    check_proven(judge(seen(**looked(**given))), where, words, "3 of 3")
+    check_proven(judge(seen(**looked(**given), **LEAK)), where, words, "3 of 3")
+
+
+@pytest.mark.parametrize("leak", [0.0, None], ids=["none", "unknown"])
+def test_weights_used_along_another_axis_may_be_meant_where_nothing_leaks(
+    leak: float | None,
+) -> None:
+    """A softmax over features, as linear attention may have it."""
+    leaks = {"leaks": {"future": leak, "batch": leak, "floor": 1e-12}, "alignment": {"offset": 1}}
+    check_refuted(judge(seen(**looked(crossed=[["model.py", 31]]), **leaks)))
 
 
 @pytest.mark.parametrize("kept", [1.0, None], ids=["in place", "unknown"])

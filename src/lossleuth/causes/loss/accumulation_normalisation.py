@@ -43,6 +43,8 @@ CURE = Change.of("weigh_micro_batches")
 
 def judge(evidence: Evidence) -> Judgement:
     """Compare weights and counts on every recorded step with several backward passes."""
+    if not evidence.steps:
+        return untested("no update was made: which backward passes belong together is not known")
     worst = None
     for window in evidence.windows:
         runs = [g for g in window.get("logit_gradients") or () if g.get("scale") is not None]

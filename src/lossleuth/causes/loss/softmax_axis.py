@@ -10,22 +10,24 @@ Why training fails
 
 How it is judged
     Class numbers are sent through the very operations that the logits went through, and must arrive
-    in order along the axis of the softmax, which must be the axis that targets pick along. Results
-    of other softmaxes that are multiplied with a matrix must have been taken over the axis that the
-    product sums over.
+    in order along the axis of the softmax, which must be the axis that targets pick along. Weights
+    inside the model that sum to 1 along one axis and are summed over another count where positions
+    or rows see what they must not see: weights over features may be meant that way.
 
 How to fix
     `dim=-1` for scores with classes last; `transpose(1, 2)`, not `view`, to bring classes to the
     second place.
 
 When this verdict is wrong
-    When weights over queries are meant, as in slot attention.
+    When weights over queries are meant, as in slot attention, in a model that predicts next tokens.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from lossleuth.causes.model.batch_leak import judge as leaks_rows
+from lossleuth.causes.model.future_leak import judge as leaks_future
 from lossleuth.causes.reasoning import where_of
 from lossleuth.types import (
     Cause,
@@ -45,7 +47,8 @@ def judge(evidence: Evidence) -> Judgement:
     known = evidence.probed("softmaxes")
     if not known:
         return untested("no step with a softmax was recorded")
-    wrong = [_fault(s) for s in known]
+    leaking = Status.PROVEN in (leaks_future(evidence).status, leaks_rows(evidence).status)
+    wrong = [_fault(s, leaking=leaking) for s in known]
     found = [w for w in wrong if w is not None]
     if len(found) < len(known):
         return refuted(
@@ -62,7 +65,7 @@ def judge(evidence: Evidence) -> Judgement:
     )
 
 
-def _fault(found: Any) -> tuple[str, float, Where | None] | None:
+def _fault(found: Any, *, leaking: bool) -> tuple[str, float, Where | None] | None:
     place = where_of(found.get("place"))
     if found.get("picked_elsewhere"):
         return "Targets pick along another axis than the loss's softmax is taken over", 0.0, place
@@ -72,9 +75,9 @@ def _fault(found: Any) -> tuple[str, float, Where | None] | None:
             f"Only {kept:.1%} of the classes arrive at the loss where the logits had them (100 %)"
         )
         return told, kept, place
-    if found.get("crossed"):
+    if found.get("crossed") and leaking:
         file, line = found["crossed"][0]
-        told = "A softmax is taken over another axis than its result is summed over"
+        told = "Weights sum to 1 along another axis than they are summed over"
         return told, 0.0, Where(file, line)
     return None
 
@@ -84,6 +87,6 @@ CAUSE = Cause(
     Stage.LOSS,
     "a softmax is taken over the wrong axis",
     judge,
-    ("softmaxes",),
+    ("softmaxes", "leaks", "alignment"),
     overlaps=("future_leak", "batch_leak"),
 )
