@@ -77,15 +77,20 @@ class Trials:
         self._told = told
         self._known = {} if known is None else known
 
-    def run(self, changes: Sequence[Change], seeds: int) -> dict[Change, Effect | str]:
-        """The effect of each change over paired seeds, or why there is none."""
+    def run(
+        self, changes: Sequence[Change], seeds: int, longer: int = 1
+    ) -> dict[Change, Effect | str]:
+        """The effect of each change over paired seeds, or why there is none.
+
+        `longer` makes runs so many times as long as usual.
+        """
         wanted: list[RunKey] = []
         for change in changes:
-            steps = self._steps_of(change)
+            steps = longer * self._steps_of(change)
             wanted += [RunKey(self._base, seed, steps) for seed in range(seeds)]
             wanted += [RunKey((*self._base, change), seed, steps) for seed in range(seeds)]
         self._make([key for key in dict.fromkeys(wanted) if key not in self._known])
-        return {change: self._effect(change, seeds) for change in changes}
+        return {c: self._effect(c, seeds, longer * self._steps_of(c)) for c in changes}
 
     def _steps_of(self, change: Change) -> int:
         if not any(c.name in TAPED for c in (*self._base, change)):
@@ -127,9 +132,9 @@ class Trials:
                 return str(ended.get("error"))
             return measured(record, finished.plan.steps)
 
-    def _effect(self, change: Change, seeds: int) -> Effect | str:
+    def _effect(self, change: Change, seeds: int, steps: int) -> Effect | str:
         differences, without, with_change, starts = [], [], [], []
-        measure, steps = "true loss", self._steps_of(change)
+        measure = "true loss"
         for seed in range(seeds):
             a = self._known.get(RunKey(self._base, seed, steps), "not run")
             b = self._known.get(RunKey((*self._base, change), seed, steps), "not run")

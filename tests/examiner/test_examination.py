@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from small_examinations import Recorded, Silent, always, cause, curable, says
 
+from lossleuth.causes.reasoning import decided_by_trial
+from lossleuth.examiner.choosing import MOST_STEPS
 from lossleuth.examiner.examination import (
-    MOST_STEPS,
     WINDOWS,
     Examination,
     Request,
-    _next_wishes,
     known_causes,
 )
 from lossleuth.examiner.learning import OVERFIT
 from lossleuth.examiner.verdict import Verdict
 from lossleuth.observe.background import Plan
-from lossleuth.types import BadInput, Cause, Change, Effect, Stage, Status
+from lossleuth.types import BadInput, Cause, Change, Effect, Stage, Status, Wrongness
 
 ONE, TWO = Change.of("clear_gradients"), Change.of("scale_lr", factor=0.1)
 
@@ -181,23 +181,30 @@ def effect(change: Change, nats: float, seeds: int = 1) -> Effect:
     return Effect(change, nats, 0.1, seeds, 20, 3.0, 3.0 - nats, 4.0)
 
 
-def test_of_several_changes_the_best_on_one_seed_is_tried_on_all() -> None:
-    rates = tuple(Change.of("scale_lr", factor=f) for f in (0.1, 0.3))
-    wishes = [("lr_too_high", rates), ("gradient_not_cleared", (ONE,))]
-    asked: set[tuple[Change, int]] = set()
-    # What one cause asks for by itself needs no choice.
-    assert _next_wishes(wishes, {}, {}, asked, 3) == ([ONE], 3)
-    asked.add((ONE, 3))
-    assert _next_wishes(wishes, {}, {}, asked, 3) == (list(rates), 1)
-    asked |= {(rate, 1) for rate in rates}
-    effects = {rates[0]: effect(rates[0], 0.2), rates[1]: effect(rates[1], 0.9)}
-    assert _next_wishes(wishes, effects, {}, asked, 3) == ([rates[1]], 3)
-    asked |= {(rate, 3) for rate in rates}
-    assert _next_wishes(wishes, effects, {}, asked, 3) is None
-
-
 def test_causes_are_chosen_by_name() -> None:
     assert [c.id for c in known_causes(["label_offset"])] == ["label_offset"]
     assert len(known_causes([])) > 30
     with pytest.raises(BadInput, match="see `lossleuth causes` for all of them"):
         known_causes(["label_offset", "bad_luck"])
+
+
+@pytest.mark.parametrize(
+    ("change", "steps"), [(ONE, 160), (Change.of("follow_true_gradient"), 78)], ids=str
+)
+def test_a_fault_that_does_not_matter_is_tried_for_longer(
+    tmp_path: Path, change: Change, steps: int
+) -> None:
+    """Harm that shows only in the end: in a short trial there is none."""
+
+    def late(plan: Plan) -> list[float]:
+        fall = 1.0 if plan.steps >= steps and change in plan.changes else 0.0
+        return [3.0 - fall * i / plan.steps + plan.seed_shift / 1e5 for i in range(plan.steps)]
+
+    fault = says(Status.SUSPECTED, wrongness=Wrongness("gap", 1.0, 0.0, 0.0))
+    known = [cause("a", lambda evidence: decided_by_trial(evidence, fault, [change]))]
+    found, _, told = examined(tmp_path, Recorded(late), known, steps=200)
+    assert any("times as long" in sentence for sentence in told)
+    assert found.judgements["a"].status is Status.PROVEN
+    harm = found.judgements["a"].harm
+    assert harm is not None
+    assert harm.steps == steps

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from lossleuth.catalogue import causes as all_causes
+from lossleuth.examiner.choosing import (
+    MOST_STEPS,
+    TRIAL_SECONDS,
+    briefly_tried,
+    first_bad,
+    merged,
+    next_wishes,
+    trial_steps,
+)
 from lossleuth.examiner.evidence import evidence_of
 from lossleuth.examiner.judging import explained, judge_all, stood_down, wanted
 from lossleuth.examiner.learning import OVERFIT, Learning, learning
@@ -22,9 +28,6 @@ from lossleuth.types import BadInput, Cause, Change, Effect, Evidence, Judgement
 # Steps that are recorded and replayed, as far as the run gets.
 WINDOWS = (0, 1, 4, 16, 60, 150)
 CURED_WINDOWS = (1, 24, 60)
-# A trial has so many steps, within what it may take.
-FEWEST_STEPS, MOST_STEPS = 24, 80
-TRIAL_SECONDS = 4.0
 # Share of the budget that the first look may take.
 OBSERVING = 0.4
 MOST_ROUNDS = 3
@@ -79,7 +82,7 @@ class Examination:
                 if round_number == 0:
                     first, known = evidence, dict(judgements)
                 else:
-                    known = _merged(known, judgements)
+                    known = merged(known, judgements)
                 last = self.interrupted or round_number == MOST_ROUNDS - 1
                 if cure is None or last or not self._has_time(0.25):
                     break
@@ -118,7 +121,7 @@ class Examination:
         plan = Plan(directory, steps, seconds, tape=windows, changes=changes)
         (finished,) = self._executor.run([plan])
         evidence = self._read(finished)
-        bad = _first_bad(evidence)
+        bad = first_bad(evidence)
         if bad is not None and bad not in windows:
             # Re-execution gives the same steps: record the one that went wrong.
             self._told(f"running it again to record step {bad}, the first that went wrong")
@@ -157,7 +160,7 @@ class Examination:
     # trying
 
     def _trials(self, evidence: Evidence, base: tuple[Change, ...], number: int) -> Trials:
-        steps = _trial_steps(evidence)
+        steps = trial_steps(evidence)
         return Trials(
             self._executor,
             self._request.out / "trials" / str(number),
@@ -183,7 +186,7 @@ class Examination:
         asked: set[tuple[Change, int]] = set()
         while self._request.trials and self._has_time(0.1):
             asking = wanted(judgements, evidence.cures)
-            wishes = _next_wishes(asking, effects, failed, asked, self._request.seeds)
+            wishes = next_wishes(asking, effects, failed, asked, self._request.seeds)
             if not wishes:
                 break
             changes, seeds = wishes
@@ -203,8 +206,31 @@ class Examination:
             judgements = self._judge(evidence, cured=cured)
             if any(j.status is Status.PROVEN and j.harm for j in judgements.values()):
                 # The rest was judged on a sick run: it is looked at again with the cure in.
+                return evidence, judgements
+        return self._confirm_benign(trials, evidence, judgements, cured=cured)
+
+    def _confirm_benign(
+        self,
+        trials: Trials,
+        evidence: Evidence,
+        judgements: dict[str, Judgement],
+        *,
+        cured: bool,
+    ) -> tuple[Evidence, dict[str, Judgement]]:
+        """A fault that did not matter in a short trial may matter in a longer one."""
+        for change, times in briefly_tried(judgements, len(evidence.steps)).items():
+            if self.interrupted or not self._request.trials or not self._has_time(0.3):
                 break
-        return evidence, judgements
+            self._told(f"{change.sentence} made no difference: trying it {times} times as long")
+            try:
+                found = trials.run([change], self._request.seeds, times)[change]
+            except KeyboardInterrupt:
+                self._interrupt()
+                break
+            # What came to no end leaves the shorter trial standing.
+            if isinstance(found, Effect):
+                evidence = replace(evidence, effects={**evidence.effects, change: found})
+        return evidence, self._judge(evidence, cured=cured)
 
     def _judge(self, evidence: Evidence, *, cured: bool) -> dict[str, Judgement]:
         """Ask all judges; what a cure makes harmless does not stand in the way of trials."""
@@ -254,62 +280,6 @@ class Examination:
     def _tell_ruled_out(self, judgements: dict[str, Judgement]) -> None:
         count = sum(j.status is Status.REFUTED for j in judgements.values())
         self._told(f"{count} of {len(judgements)} causes ruled out by what was observed")
-
-
-def _next_wishes(
-    wishes: Sequence[tuple[str, tuple[Change, ...]]],
-    effects: dict[Change, Effect],
-    failed: dict[Change, str],
-    asked: set[tuple[Change, int]],
-    seeds: int,
-) -> tuple[list[Change], int] | None:
-    """What the first cause on the ladder asks for: several changes on one seed, then the best.
-
-    Causes that ask for several, such as other rates, are compared with each other before any of
-    them is tried on all seeds.
-    """
-    singles = [changes for _, changes in wishes if len(changes) == 1]
-    several = [c for _, changes in wishes if len(changes) > 1 for c in changes]
-    for changes in singles:
-        if changes[0] not in failed and (changes[0], seeds) not in asked:
-            return list(changes), seeds
-    screened = [c for c in dict.fromkeys(several) if c not in effects and c not in failed]
-    screened = [c for c in screened if (c, 1) not in asked]
-    if screened:
-        return screened, 1
-    known = [c for c in several if c in effects and (c, seeds) not in asked]
-    best = max(known, key=lambda c: effects[c].nats, default=None)
-    return None if best is None else ([best], seeds)
-
-
-def _merged(known: dict[str, Judgement], again: dict[str, Judgement]) -> dict[str, Judgement]:
-    """What was judged with a cure in outranks what was judged before, where it found more."""
-    found = dict(known)
-    for identifier, judgement in again.items():
-        before = known[identifier].status
-        more = judgement.status is Status.PROVEN and before is not Status.PROVEN
-        settled = judgement.status in (Status.REFUTED, Status.BENIGN)
-        if more or (before in (Status.SUSPECTED, Status.UNTESTED) and settled):
-            found[identifier] = judgement
-    return found
-
-
-def _trial_steps(evidence: Evidence) -> int:
-    """As many steps as fit, and no more than the run was seen to make."""
-    seconds = [s["seconds"] for s in evidence.steps if s.get("seconds")]
-    usual = statistics.median(seconds) if seconds else 0.05
-    fitting = int(TRIAL_SECONDS / max(usual, 1e-4))
-    most = min(MOST_STEPS, max(4, len(evidence.steps)))
-    return max(min(FEWEST_STEPS, most), min(fitting, most))
-
-
-def _first_bad(evidence: Evidence) -> int | None:
-    """The first step whose loss or gradient is not finite."""
-    for step in evidence.steps:
-        values: list[Any] = [step.get("loss"), step.get("grad_norm")]
-        if any(isinstance(v, float) and not math.isfinite(v) for v in values):
-            return int(step["step"])
-    return None
 
 
 def known_causes(only: Sequence[str]) -> list[Cause]:

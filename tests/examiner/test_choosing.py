@@ -1,0 +1,56 @@
+"""Decisions about trials."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lossleuth.examiner.choosing import briefly_tried, next_wishes
+from lossleuth.types import Change, Effect, Judgement, Status, Wrongness
+
+ONE = Change.of("clear_gradients")
+
+
+def effect(change: Change, nats: float, steps: int = 20) -> Effect:
+    return Effect(change, nats, 0.01, 3, steps, 3.0, 3.0 - nats, 3.0)
+
+
+def test_of_several_changes_the_best_on_one_seed_is_tried_on_all() -> None:
+    rates = tuple(Change.of("scale_lr", factor=f) for f in (0.1, 0.3))
+    wishes = [("lr_too_high", rates), ("gradient_not_cleared", (ONE,))]
+    asked: set[tuple[Change, int]] = set()
+    # What one cause asks for by itself needs no choice.
+    assert next_wishes(wishes, {}, {}, asked, 3) == ([ONE], 3)
+    asked.add((ONE, 3))
+    assert next_wishes(wishes, {}, {}, asked, 3) == (list(rates), 1)
+    asked |= {(rate, 1) for rate in rates}
+    effects = {rates[0]: effect(rates[0], 0.2), rates[1]: effect(rates[1], 0.9)}
+    assert next_wishes(wishes, effects, {}, asked, 3) == ([rates[1]], 3)
+    asked |= {(rate, 3) for rate in rates}
+    assert next_wishes(wishes, effects, {}, asked, 3) is None
+
+
+def benign(steps: int) -> Judgement:
+    fault = Wrongness("gap", 1.0, 0.0, 0.0)
+    return Judgement(Status.BENIGN, "1 is not 2", wrongness=fault, harm=effect(ONE, 0.0, steps))
+
+
+@pytest.mark.parametrize(("steps", "made", "times"), [(20, 200, 3), (80, 200, 2), (26, 60, 2)])
+def test_what_did_not_matter_is_tried_as_long_as_the_run_allows(
+    steps: int, made: int, times: int
+) -> None:
+    assert briefly_tried({"a": benign(steps)}, made) == {ONE: times}
+
+
+def test_a_trial_as_long_as_the_run_is_long_enough() -> None:
+    assert briefly_tried({"a": benign(80)}, 100) == {}
+
+
+@pytest.mark.parametrize("status", [Status.PROVEN, Status.SUSPECTED, Status.REFUTED])
+def test_only_what_did_not_matter_is_tried_again(status: Status) -> None:
+    assert briefly_tried({"a": replace(benign(20), status=status)}, 200) == {}
+
+
+def test_a_suspicion_without_a_fault_is_not_tried_again() -> None:
+    assert briefly_tried({"a": replace(benign(20), wrongness=None)}, 200) == {}
