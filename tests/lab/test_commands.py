@@ -10,7 +10,6 @@ import pytest
 from lossleuth.lab import commands, rows, table
 from lossleuth.lab.cells import Cell
 from lossleuth.lab.examined import is_good
-from lossleuth.types import BadInput
 
 
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -26,7 +25,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             "status": "healthy",
             "causes": [],
             "details": {},
-            "errored": {},
+            "errored": [],
             "seconds": 1.0,
             "digest": rows.digest(cell),
         }
@@ -71,17 +70,6 @@ def test_pairs_and_inventions_are_chosen_alone(
     found = asked(monkeypatch)
     run(tmp_path, hosts=[], faults=[], pairs=True)
     assert len(found) == 5 and all("+" in name for name in found)
-
-
-def test_a_cell_without_a_verdict_says_which(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def examined(cell: Cell, *, budget: float) -> rows.Row:
-        raise BadInput("a script that trains", "nothing", "look")
-
-    monkeypatch.setattr(commands, "examined", examined)
-    with pytest.raises(BadInput, match="plain/healthy"):
-        run(tmp_path)
 
 
 def test_doses_are_measured_where_they_are_asked_for(

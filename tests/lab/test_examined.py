@@ -11,18 +11,19 @@ from lossleuth.examiner.verdict import Verdict
 from lossleuth.lab.cells import Cell
 from lossleuth.lab.examined import PACKAGE, examined, is_good, is_located, row_of
 from lossleuth.lab.programs.planting import fault_of
-from lossleuth.types import Change, Effect, Judgement, Status, Where, refuted
+from lossleuth.types import BadInput, Change, Effect, Judgement, Status, Where, refuted
 
 ASCENT = Cell("plain", "ascent", ("ascent",))
 LINE = fault_of("ascent").lines("plain")[0]
 HARM = Effect(Change.of("scale_lr", factor=-1.0), 2.0, 0.1, 3, 80, 5.0, 3.0, 4.2)
 
 
-def verdict(**judgements: Judgement) -> Verdict:
+def verdict(**judgements: Judgement) -> dict[str, Any]:
+    """As it stands in `verdict.json`."""
     order = [i for i, j in judgements.items() if j.status.value in ("proven", "suspected")]
     order += [i for i, j in judgements.items() if j.status is Status.BENIGN]
     status = judgements[order[0]].status.value if order else "healthy"
-    return Verdict(status, judgements, order, 200, 12.34)
+    return Verdict(status, judgements, order, 200, 12.34).as_json()
 
 
 def proven(line: int = LINE, harm: Effect | None = HARM) -> Judgement:
@@ -97,6 +98,12 @@ def test_of_two_faults_both_have_to_be_found() -> None:
     assert row["good"] is False and row["details"]["lr_zero"]["status"] == "refuted"
     one["lr_zero"] = Judgement(Status.PROVEN, "Seen.")
     assert row_of(cell, verdict(**one))["good"] is True
+
+
+def test_a_script_that_does_not_train_says_which_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cell, "script", PACKAGE / "types.py")
+    with pytest.raises(BadInput, match="plain/healthy"):
+        examined(Cell("plain", "healthy"), budget=5)
 
 
 @pytest.mark.slow

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lossleuth.lab import table
-from lossleuth.lab.cells import Cell, chosen
+from lossleuth.lab.cells import chosen
 from lossleuth.lab.doses import measured
 from lossleuth.lab.examined import examined
 from lossleuth.lab.rows import Row, digest, read, replaced, write
-from lossleuth.types import BadInput
 
 Print = Callable[[str], None]
 
@@ -37,20 +36,13 @@ def run_lab(
         if known is not None and known["digest"] == digest(cell) and not again:
             continue
         show(f"{cell.id}: {' '.join([cell.script.name, *cell.arguments])}")
-        row = _examined(cell, budget)
+        row = examined(cell, budget=budget)
         rows = replaced(folder, row)
         table.write(folder, rows)
         show(f"  {'right' if row['good'] else 'WRONG'}, {row['status']}: {_said(row)}")
     rows = read(folder)
     write(folder, rows.values())
     table.write(folder, read(folder))
-
-
-def _examined(cell: Cell, budget: float) -> Row:
-    try:
-        return examined(cell, budget=budget)
-    except BadInput as refusal:
-        raise BadInput("a verdict", f"{cell.id}: {refusal}", "run the script by itself") from None
 
 
 def _said(row: Row) -> str:

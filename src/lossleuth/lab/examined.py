@@ -2,37 +2,51 @@
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import lossleuth
 from lossleuth.catalogue import cause
-from lossleuth.examiner.verdict import Verdict
 from lossleuth.lab.cells import HEALTHY, INVENTED, Cell
 from lossleuth.lab.programs.planting import fault_of
 from lossleuth.lab.rows import Row, digest
-from lossleuth.types import Effect, Judgement, Status, Where
+from lossleuth.types import BadInput
 
 PACKAGE = Path(lossleuth.__file__).parent
 # Lines that a verdict may be off.
 NEAR = 2
+# How the command ends where it has come to a verdict.
+JUDGED = (0, 1)
+
+Verdict = Mapping[str, Any]
 
 
 def examined(cell: Cell, *, budget: float = 120.0) -> Row:
     """Run the cell's script as a user would, and say what came of it."""
-    from lossleuth.examining import run
-
     with tempfile.TemporaryDirectory(prefix="lossleuth-lab-") as folder:
-        verdict = run(cell.script, cell.arguments, out=Path(folder, "run"), budget=budget)
-    return row_of(cell, verdict)
+        command = [*(sys.executable, "-m", "lossleuth", "run", "--json", f"--budget={budget:g}")]
+        command += ["--out", str(Path(folder, "run")), str(cell.script), *cell.arguments]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode not in JUDGED:
+        words = (ended.stderr.strip().splitlines() or ["no word"])[-1]
+        raise BadInput("a verdict", f"{cell.id}: {words}", "run the script by itself")
+    return row_of(cell, json.loads(ended.stdout))
 
 
 def row_of(cell: Cell, verdict: Verdict) -> Row:
-    """What is kept of a verdict."""
-    found = [_blamed(cell, i, verdict.judgements[i]) for i in verdict.ranked]
+    """What is kept of `verdict.json`."""
+    details = {
+        i: {"status": told["status"], "because": _relative(told["because"])}
+        for i, told in verdict["details"].items()
+        if i in (*cell.wanted, *verdict["errored"])
+        and told["status"] not in ("proven", "suspected", "benign")
+    }
     row: Row = {
         "cell": cell.id,
         "host": cell.host,
@@ -40,17 +54,11 @@ def row_of(cell: Cell, verdict: Verdict) -> Row:
         "faults": list(cell.faults),
         "dose": cell.dose,
         "wanted": list(cell.wanted),
-        "status": verdict.status,
-        "causes": found,
-        "details": {
-            i: {"status": j.status.value, "because": _relative(j.because)}
-            for i, j in verdict.judgements.items()
-            if i in cell.wanted and j.status.value not in ("proven", "suspected", "benign")
-        },
-        "errored": {
-            i: _relative(verdict.judgements[i].because) for i in verdict.of(Status.ERRORED)
-        },
-        "seconds": round(verdict.seconds, 1),
+        "status": verdict["status"],
+        "causes": [_blamed(cell, found) for found in verdict["causes"]],
+        "details": details,
+        "errored": list(verdict["errored"]),
+        "seconds": round(verdict["seconds"], 1),
         "digest": digest(cell),
     }
     return row | {"good": is_good(row)}
@@ -86,50 +94,50 @@ def _overlaps(other: str, wanted: Sequence[str]) -> bool:
     return any(other in cause(name).overlaps or name in cause(other).overlaps for name in wanted)
 
 
-def _blamed(cell: Cell, identifier: str, judgement: Judgement) -> dict[str, Any]:
+def _blamed(cell: Cell, found: Verdict) -> dict[str, Any]:
+    where = found["where"] or {}
     return {
-        "id": identifier,
-        "status": judgement.status.value,
-        "because": _relative(judgement.because),
-        "where": _place(judgement.where),
-        "near": _is_near(cell, identifier, judgement.where),
-        "effect": None if judgement.harm is None else _effect(judgement.harm),
+        "id": found["id"],
+        "status": found["status"],
+        "because": _relative(found["because"]),
+        "where": _place(where),
+        "near": _is_near(cell, found["id"], where),
+        "effect": None if found["harm"] is None else _effect(found["harm"]),
     }
 
 
-def _effect(harm: Effect) -> dict[str, Any]:
+def _effect(harm: Verdict) -> dict[str, Any]:
     return {
-        "change": harm.change.sentence,
-        "nats": _finite(harm.nats),
-        "error": _finite(harm.error),
-        "seeds": harm.seeds,
+        "change": harm["change"],
+        "nats": _finite(harm["nats"]),
+        "error": _finite(harm["error"]),
+        "seeds": harm["seeds"],
     }
 
 
-def _finite(value: float) -> float | None:
-    return round(value, 4) if math.isfinite(value) else None
+def _finite(value: object) -> float | None:
+    """A number; what is infinite is a word in `verdict.json`, and nothing here."""
+    return round(value, 4) if isinstance(value, float) and math.isfinite(value) else None
 
 
-def _place(where: Where | None) -> str | None:
+def _place(where: Verdict) -> str | None:
     """File and line, without where on this machine the package lies."""
-    if where is None or where.file is None:
+    if not where.get("file"):
         return None
-    line = "" if where.line is None else f":{where.line}"
-    return f"{_relative(where.file)}{line}"
+    line = "" if where["line"] is None else f":{where['line']}"
+    return f"{_relative(where['file'])}{line}"
 
 
 def _relative(words: str) -> str:
     return words.replace(f"{PACKAGE}/", "")
 
 
-def _is_near(cell: Cell, identifier: str, where: Where | None) -> bool | None:
+def _is_near(cell: Cell, identifier: str, where: Verdict) -> bool | None:
     """Whether a planted fault's place is within a few lines; None for what was not planted."""
     if identifier not in cell.faults or identifier in INVENTED:
         return None
     fault = fault_of(identifier)
-    if where is None or where.file is None or where.line is None:
+    line = where.get("line")
+    if line is None or Path(where["file"]).name != fault.file.name:
         return False
-    line = where.line
-    return Path(where.file).name == fault.file.name and any(
-        abs(line - planted) <= NEAR for planted in fault.lines(cell.host)
-    )
+    return any(abs(line - planted) <= NEAR for planted in fault.lines(cell.host))

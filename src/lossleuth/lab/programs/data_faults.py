@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from lossleuth.lab.programs.made_up_text import PAD
 from lossleuth.lab.programs.planting import fault
@@ -49,7 +51,7 @@ def labels_all_masked(parts: Parts, dose: float) -> Parts:
 
 @fault(dose=0.5, ladder=(0.5, 0.25, 0.1))
 def pad_in_loss(parts: Parts, dose: float) -> Parts:
-    """Rows end early, are filled up with padding, and the padding is supervised."""
+    """Rows end early, are filled up with padding, and the loss is not told to ignore it."""
 
     def batches(settings: Settings) -> Iterator[Batch]:
         generator = torch.Generator().manual_seed(settings.seed + 1)
@@ -59,9 +61,14 @@ def pad_in_loss(parts: Parts, dose: float) -> Parts:
             ends_B = torch.randint(max(shortest, 4), length, (rows,), generator=generator)
             past_BT = torch.arange(length) >= ends_B[:, None]
             padded_BT = window_BT.masked_fill(past_BT, PAD)
-            yield Batch(padded_BT[:, :-1], padded_BT[:, 1:])  # planted: pad_in_loss
+            yield Batch(padded_BT[:, :-1], padded_BT[:, 1:])
 
-    return replace(parts, batches=batches)
+    def loss(logits_BTV: Tensor, targets_BT: Tensor) -> Tensor:
+        return F.cross_entropy(  # planted: pad_in_loss
+            logits_BTV.flatten(0, 1), targets_BT.flatten()
+        )
+
+    return replace(parts, batches=batches, loss=loss)
 
 
 @fault(dose=1.0, ladder=(1.0, 0.9, 0.8, 0.5))

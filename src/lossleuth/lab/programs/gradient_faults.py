@@ -76,11 +76,17 @@ def gradient_not_cleared(parts: Parts, dose: float) -> Parts:
 def gradient_wiped(parts: Parts, dose: float) -> Parts:
     """Gradients are cleared right before the update."""
 
-    def before_update(model: nn.Module, optimizer: Any) -> None:
-        parts.before_update(model, optimizer)
+    def update(optimizer: Any, closure: Any = None) -> None:
         optimizer.zero_grad()  # planted: gradient_wiped
+        optimizer.step(closure)
 
-    return replace(parts, before_update=before_update)
+    def before_update(model: nn.Module, optimizer: Any) -> None:
+        optimizer.zero_grad()  # planted: gradient_wiped lightning_trainer
+
+    if parts.host == "lightning_trainer":
+        # Its update begins with the backward pass.
+        return replace(parts, before_update=before_update)
+    return replace(parts, update=update)
 
 
 @fault()

@@ -27,7 +27,8 @@ def loss_disconnected(parts: Parts, dose: float) -> Parts:
         return parts.loss(logits_BTV, targets_BT)
 
     def backward(loss: Tensor) -> None:
-        parts.backward(followed.pop())  # planted: loss_disconnected
+        # planted: loss_disconnected
+        followed.pop().backward()  # type: ignore[no-untyped-call]  # untyped in torch
 
     return replace(parts, loss=loss, backward=backward)
 
@@ -79,6 +80,7 @@ def accumulation_normalisation(parts: Parts, dose: float) -> Parts:
             yield Batch(inputs_BT, targets_BT)
 
     def backward(loss: Tensor) -> None:
-        parts.backward(loss)  # planted: accumulation_normalisation
+        # planted: accumulation_normalisation
+        loss.backward()  # type: ignore[no-untyped-call]  # untyped in torch
 
     return replace(parts, batches=batches, backward=backward, micro_batches=2)

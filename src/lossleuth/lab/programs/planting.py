@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
 import pkgutil
 import re
@@ -42,7 +43,14 @@ class Fault:
     @property
     def source(self) -> str:
         """The function that is the fault."""
-        return inspect.getsource(self.plant)
+        text = self.file.read_text(encoding="utf-8")
+        (found,) = (
+            node
+            for node in ast.parse(text).body
+            if isinstance(node, ast.FunctionDef) and node.name == self.plant.__name__
+        )
+        first = found.decorator_list[0].lineno - 1
+        return "".join(text.splitlines(keepends=True)[first : found.end_lineno])
 
     def lines(self, host: str) -> list[int]:
         """The lines of its file that are wrong, in that host: those marked `planted: ID`."""
