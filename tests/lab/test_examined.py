@@ -69,6 +69,13 @@ def test_infinite_effects_are_written_as_nothing() -> None:
         ({"ascent": proven(), "pad_in_loss": Judgement(Status.BENIGN, "Seen.")}, True),
         ({"ascent": Judgement(Status.BENIGN, "Seen.", harm=HARM)}, True),
         ({"ascent": Judgement(Status.BENIGN, "Seen.")}, False),
+        (
+            {
+                "loss_disconnected": Judgement(Status.PROVEN, "Seen."),
+                "ascent": Judgement(Status.BENIGN, "Seen.", harm=HARM),
+            },
+            False,
+        ),
         ({"ascent": Judgement(Status.SUSPECTED, "Seen.")}, False),
         ({"ascent": refuted("No.")}, False),
         ({"ascent": proven(), "overflow": Judgement(Status.ERRORED, "Ours.")}, False),

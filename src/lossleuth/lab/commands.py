@@ -8,7 +8,7 @@ from pathlib import Path
 from lossleuth.lab import table
 from lossleuth.lab.cells import chosen
 from lossleuth.lab.doses import measured
-from lossleuth.lab.examined import examined
+from lossleuth.lab.examined import examined, is_good
 from lossleuth.lab.rows import Row, digest, read, replaced, write
 
 Print = Callable[[str], None]
@@ -40,8 +40,8 @@ def run_lab(
         rows = replaced(folder, row)
         table.write(folder, rows)
         show(f"  {'right' if row['good'] else 'WRONG'}, {row['status']}: {_said(row)}")
-    rows = read(folder)
-    write(folder, rows.values())
+    # What is right is judged by today's rule, also where the verdict is an older one.
+    write(folder, [row | {"good": is_good(row)} for row in read(folder).values()])
     table.write(folder, read(folder))
 
 

@@ -79,7 +79,8 @@ def is_good(row: Row) -> bool:
         found = statuses.get(name)
         if found is None or found["status"] == "suspected":
             return False
-        if found["status"] == "benign" and found["effect"] is None:
+        if found["status"] == "benign" and (found["effect"] is None or blamed):
+            # Harmless has its number, and leaves nothing for others to be blamed for.
             return False
     return all(other in wanted or _overlaps(other, wanted) for other in blamed)
 
