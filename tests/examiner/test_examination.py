@@ -20,8 +20,8 @@ from lossleuth.examiner.examination import (
 )
 from lossleuth.examiner.learning import OVERFIT
 from lossleuth.examiner.verdict import Verdict
-from lossleuth.observe.background import Plan
-from lossleuth.types import BadInput, Cause, Change, Effect, Stage, Status, Wrongness
+from lossleuth.observe.background import Finished, Plan
+from lossleuth.types import BadInput, Cause, Change, Stage, Status, Wrongness
 
 ONE, TWO = Change.of("clear_gradients"), Change.of("scale_lr", factor=0.1)
 
@@ -177,10 +177,6 @@ def test_a_proof_that_voids_trials_leaves_the_rest_untried(tmp_path: Path) -> No
     assert len(executor.calls) == 1
 
 
-def effect(change: Change, nats: float, seeds: int = 1) -> Effect:
-    return Effect(change, nats, 0.1, seeds, 20, 3.0, 3.0 - nats, 4.0)
-
-
 def test_causes_are_chosen_by_name() -> None:
     assert [c.id for c in known_causes(["label_offset"])] == ["label_offset"]
     assert len(known_causes([])) > 30
@@ -208,3 +204,28 @@ def test_a_fault_that_does_not_matter_is_tried_for_longer(
     harm = found.judgements["a"].harm
     assert harm is not None
     assert harm.steps == steps
+
+
+class OnlyByHand(Recorded):
+    """A program in which nothing is seen unless updates by hand are looked for."""
+
+    def _write(self, plan: Plan) -> Finished:
+        if plan.by_hand:
+            return super()._write(plan)
+        Silent(self._losses)._write(plan)
+        return Finished(plan, 0, 1.0)
+
+
+def test_a_program_without_autograd_is_looked_at_once_more(tmp_path: Path) -> None:
+    executor = OnlyByHand(falling)
+    found, _, told = examined(tmp_path, executor, [cause("a", curable(ONE))])
+    assert found.status == "healthy"
+    assert any("made by hand" in sentence for sentence in told)
+    assert [plan.by_hand for (plan,) in executor.calls] == [False, True]
+
+
+def test_what_cannot_be_changed_from_outside_is_not_tried(tmp_path: Path) -> None:
+    executor = OnlyByHand(flat)
+    found, _, _ = examined(tmp_path, executor, [cause("a", curable(ONE))])
+    assert found.status == "suspected"
+    assert len(executor.calls) == 2

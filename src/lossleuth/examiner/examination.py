@@ -61,6 +61,7 @@ class Examination:
         self._causes = [c for c in all_causes() if not request.only or c.id in request.only]
         # Runs that were made, whatever they were made for.
         self._made: dict[RunKey, Measured | str] = {}
+        self._tries = request.trials
         self.interrupted = False
 
     def run(self) -> Verdict:
@@ -120,7 +121,12 @@ class Examination:
         self._told(f"running {request.name} for up to {steps} steps")
         plan = Plan(directory, steps, seconds, tape=windows, changes=changes)
         (finished,) = self._executor.run([plan])
-        evidence = self._read(finished)
+        try:
+            evidence = self._read(finished)
+        except BadInput as reason:
+            if changes or finished.code != 0:
+                raise
+            return self._observe_hands(plan, reason)
         bad = first_bad(evidence)
         if bad is not None and bad not in windows:
             # Re-execution gives the same steps: record the one that went wrong.
@@ -138,6 +144,19 @@ class Examination:
                 return evidence
             windows_found = [*evidence.windows, *found.windows]
             evidence = replace(evidence, windows=windows_found)
+        return evidence
+
+    def _observe_hands(self, plan: Plan, reason: BadInput) -> Evidence:
+        """Without a backward pass and an optimizer, a program may train all the same."""
+        self._told("no backward pass was seen: looking for updates that are made by hand")
+        directory = plan.directory.with_name(f"{plan.directory.name}-by-hand")
+        (finished,) = self._executor.run([replace(plan, directory=directory, by_hand=True)])
+        try:
+            evidence = self._read(finished)
+        except BadInput:
+            raise reason from None
+        # Changes are made through optimizers and backward passes, of which there is none.
+        self._tries = False
         return evidence
 
     def _read(self, finished: Finished) -> Evidence:
@@ -184,7 +203,7 @@ class Examination:
         effects: dict[Change, Effect] = {}
         failed: dict[Change, str] = {}
         asked: set[tuple[Change, int]] = set()
-        while self._request.trials and self._has_time(0.1):
+        while self._tries and self._has_time(0.1):
             asking = wanted(judgements, evidence.cures)
             wishes = next_wishes(asking, effects, failed, asked, self._request.seeds)
             if not wishes:
@@ -219,7 +238,7 @@ class Examination:
     ) -> tuple[Evidence, dict[str, Judgement]]:
         """A fault that did not matter in a short trial may matter in a longer one."""
         for change, times in briefly_tried(judgements, len(evidence.steps)).items():
-            if self.interrupted or not self._request.trials or not self._has_time(0.3):
+            if self.interrupted or not self._tries or not self._has_time(0.3):
                 break
             self._told(f"{change.sentence} made no difference: trying it {times} times as long")
             try:
@@ -252,7 +271,7 @@ class Examination:
         state = learning(evidence)
         found = {Status.PROVEN, Status.SUSPECTED} & {j.status for j in judgements.values()}
         done = state.learns or found or self.interrupted
-        if done or not self._request.trials or not self._has_time(0.1):
+        if done or not self._tries or not self._has_time(0.1):
             return evidence, state
         self._told("no cause was found and the loss does not fall: trying to learn one batch")
         trials = self._trials(evidence, (), 99)

@@ -41,6 +41,8 @@ class Plan:
     loss_steps: tuple[int, ...] = ()
     seed_shift: int = 0
     changes: tuple[Change, ...] = ()
+    # Whether steps are looked for that are made without autograd.
+    by_hand: bool = False
 
     def order_for(
         self, header: dict[str, Any], process: int = 0, scratch: str | None = None
@@ -57,6 +59,7 @@ class Plan:
             seed_shift=self.seed_shift,
             scratch=scratch,
             changes=tuple((c.name, dict(c.options)) for c in self.changes),
+            by_hand=self.by_hand,
         )
 
 

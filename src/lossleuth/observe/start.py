@@ -24,6 +24,7 @@ from lossleuth.observe.torch_import import after_torch_import
 from lossleuth.types import Change
 
 if TYPE_CHECKING:
+    from lossleuth.observe.by_hand import ByHand
     from lossleuth.observe.hooks import Hooks
     from lossleuth.observe.observer import Observer
 
@@ -47,6 +48,8 @@ class Order:
     stop_seconds: float | None = None
     # Added to the script's seeds; None leaves everything to the script.
     seed_shift: int | None = None
+    # Whether to look for steps that are made without autograd.
+    by_hand: bool = False
     # A scratch folder, for runs that must not write to the user's files.
     scratch: str | None = None
     # Interventions by name with their options.
@@ -81,6 +84,7 @@ class Watch:
         self.provenance = Provenance()
         self.observer: Observer | None = None
         self._hooks: Hooks | None = None
+        self._by_hand: ByHand | None = None
         self._order = order
         self._main = main
         self._process = os.getpid()
@@ -103,6 +107,8 @@ class Watch:
         try:
             if self._hooks is not None:
                 self._hooks.remove()
+            if self._by_hand is not None:
+                self._by_hand.finish(reason)
             if self.observer is not None and (self._main or self.observer.steps):
                 if not self._order.is_trial:
                     summary = self.provenance.summary()
@@ -130,6 +136,9 @@ class Watch:
 
     def _install(self) -> None:
         try:
+            if self._order.by_hand:
+                self._watch_hands()
+                return
             from lossleuth.interventions.making import make
             from lossleuth.observe.hooks import Hooks
             from lossleuth.observe.observer import Observer
@@ -148,6 +157,15 @@ class Watch:
             self._hooks.install()
         except Exception as error:
             self.failures.note("install", error)
+
+    def _watch_hands(self) -> None:
+        """Look for steps that nothing but their writes to tensors gives away."""
+        from lossleuth.observe.by_hand import ByHand
+
+        order = self._order
+        limit = Limit(order.stop_steps, order.stop_seconds)
+        self._by_hand = ByHand(self._open_writer, order.tape, limit, self.failures)
+        self._by_hand.start(order.seed_shift)
 
     def _open_writer(self) -> Any:
         from lossleuth.record.write import RecordWriter

@@ -15,6 +15,7 @@ from lossleuth.probes.descent import descent
 from lossleuth.probes.function_truth import function_truths
 from lossleuth.probes.gradient_truth import gradient_truth, stale_share
 from lossleuth.probes.hand_gradient import hand_gradients
+from lossleuth.probes.hand_step import hand_step
 from lossleuth.probes.handling import handling
 from lossleuth.probes.hooks import hooks
 from lossleuth.probes.leak_places import batch_leak_place, future_leak_place
@@ -96,6 +97,14 @@ def look_at(window: Window) -> dict[str, Any]:
             found[name], errored[name] = None, f"{type(error).__name__}: {error}"
     window.replayed.clear()
     return found | {"errored": errored}
+
+
+def look_at_hand_step(window: Window, names: dict[int, str]) -> dict[str, Any]:
+    """What can be measured on a step without autograd."""
+    try:
+        return {"hand_step": _plain(hand_step(window, names))}
+    except Exception as error:
+        return {"hand_step": None, "errored": {"hand_step": f"{type(error).__name__}: {error}"}}
 
 
 def look_at_loss(window: Window) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from evidence import BACKWARD, alternating, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.gradient.wrong_backward import CURE, judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types import Evidence, Status, Where
 
 
 def function(error: float, floor: float = 1e-7, **given: Any) -> dict[str, Any]:
@@ -83,3 +83,47 @@ def test_the_largest_error_of_all_steps_is_told() -> None:
     assert "by 0.7 of" in judge(alternating(function(0.2), function(0.7), truth(0.1))).because
     check_refuted(judge(alternating(truth(1e-7), truth(4e-7))), "4.0e-07")
     check_refuted(judge(seen(**by_hand(0.9, 1e-7))), "1.0e-07")
+
+
+def hand(error: float = 0.9, **given: object) -> dict[str, object]:
+    """A step without autograd, with the gradient of one parameter wrong."""
+    found = {
+        "loss": 3.0,
+        "error": error,
+        "floor": 1e-6,
+        "right": ["W2"],
+        "wrong": ["W1"] if error > 1e-6 else [],
+        "place": "model.py:62",
+        "followed": 20,
+        "along_own": 2.5,
+        "along_true": 1.0,
+    }
+    return {"hand_step": {**found, **given}}
+
+
+def test_a_wrong_gradient_worked_out_by_hand_is_proven_by_following_the_true_one() -> None:
+    evidence = alternating(*(hand(along_own=2.5 + 0.1 * i) for i in range(4)))
+    found = judge(evidence)
+    assert found.status is Status.PROVEN
+    assert found.where == Where("model.py", 62)
+    assert "W1" in found.because and "while W2" in found.because
+    assert found.harm is not None and found.harm.nats == pytest.approx(1.65)
+
+
+def test_what_diverges_has_learnt_nothing_and_no_more() -> None:
+    evidence = alternating(hand(along_own=50.0), hand(along_own=float("inf")), hand(along_own=2.9))
+    harm = judge(evidence).harm
+    assert harm is not None
+    assert harm.without == pytest.approx((3.0 + 3.0 + 2.9) / 3)
+
+
+def test_a_wrong_gradient_that_does_as_well_is_benign() -> None:
+    assert judge(seen(**hand(along_own=1.0))).status is Status.BENIGN
+
+
+def test_a_wrong_gradient_that_could_not_be_followed_is_suspected() -> None:
+    assert judge(seen(**hand(along_own=None, along_true=None))).status is Status.SUSPECTED
+
+
+def test_a_right_gradient_worked_out_by_hand_is_sound() -> None:
+    check_refuted(judge(seen(**hand(1e-16))), "1.0e-16", "3 recorded steps")

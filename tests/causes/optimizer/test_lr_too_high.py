@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps, tried
 
-from lossleuth.causes.optimizer.lr_too_high import LEAST, WANTS, judge
+from lossleuth.causes.optimizer.lr_too_high import LEAST, NO_DECAY, WANTS, judge
 from lossleuth.types import Effect, Evidence, Status, Where
 
 RISING = [5.0, 4.0, 3.0, 3.0, 3.0, 3.0, *[5.0] * 14]
@@ -80,3 +80,20 @@ def test_short_runs_and_frozen_models_are_untested() -> None:
 def test_the_highest_rate_is_told() -> None:
     warmed = seen(steps=steps(20, loss=RISING, lr=[0.01 * i for i in range(20)]))
     assert "0.19," in judge(warmed).because
+
+
+def decaying() -> Evidence:
+    groups = [{"betas": [0.9, 0.999], "weight_decay": 0.5}]
+    settings = {"optimizers": [{"class": "AdamW", "place": "train.py:5", "groups": groups}]}
+    return tried(replace(run(STUCK), settings=settings), WANTS[0], 1.0, without=4.8, start=5.0)
+
+
+def test_a_strong_decay_has_to_be_told_from_the_rate_that_drives_it() -> None:
+    asked = judge(decaying())
+    assert (asked.status, asked.wants) == (Status.SUSPECTED, (NO_DECAY,))
+    check_refuted(judge(tried(decaying(), NO_DECAY, 0.9)), "without weight decay")
+    assert judge(tried(decaying(), NO_DECAY, 0.1)).status is Status.PROVEN
+
+
+def test_a_decay_that_could_not_be_switched_off_does_not_stand_in_the_way() -> None:
+    assert judge(replace(decaying(), failed={NO_DECAY: "killed"})).status is Status.PROVEN

@@ -25,6 +25,8 @@ When this verdict is wrong
 from __future__ import annotations
 
 import math
+import statistics
+from dataclasses import replace
 from typing import Any
 
 from lossleuth.causes.reasoning import (
@@ -37,6 +39,7 @@ from lossleuth.causes.reasoning import (
 from lossleuth.types import (
     Cause,
     Change,
+    Effect,
     Evidence,
     Judgement,
     Stage,
@@ -68,6 +71,9 @@ def judge(evidence: Evidence) -> Judgement:
             remedy="Make the backward the derivative of its forward.",
         )
         return decided_by_trial(evidence, fault, [CURE])
+    by_hand_alone = _without_autograd(evidence)
+    if by_hand_alone is not None:
+        return by_hand_alone
     truths = [t for w in evidence.windows for t in w.get("gradient_truth") or ()]
     tested = [t for t in truths if t.get("untested") is None and math.isfinite(t["error"])]
     by_hand = finite(h["error"] for w in evidence.windows for h in w.get("hand_gradients") or ())
@@ -81,6 +87,69 @@ def judge(evidence: Evidence) -> Judgement:
         return refuted(f"the gradient made by hand is the true one within {min(by_hand):.1e}")
     reasons = [t["untested"] for t in truths if t.get("untested")]
     return untested(reasons[0] if reasons else "no finite gradient was recorded")
+
+
+def _without_autograd(evidence: Evidence) -> Judgement | None:
+    """Programs that work out their gradients by hand, and were replayed with both."""
+    known = [w["hand_step"] for w in evidence.windows if w.get("hand_step")]
+    known = [h for h in known if finite([h["error"]]) and (h["right"] or h["wrong"])]
+    if not known:
+        return None
+    wrong = [h for h in known if h["wrong"]]
+    if not wrong:
+        most = max(h["error"] for h in known)
+        return refuted(
+            f"the gradient worked out by hand is the true one on all of {len(known)} recorded "
+            f"steps: it differs by {most:.1e} in float64"
+        )
+    first = wrong[0]
+    right = f", while {_listed(first['right'])} have theirs" if first["right"] else ""
+    because = (
+        f"The gradient of {_listed(first['wrong'])} that is worked out by hand differs from the "
+        f"true one by {first['error']:.2g} of its size (in float64){right}."
+    )
+    fault = Judgement(
+        Status.SUSPECTED,
+        because,
+        where_of(first["place"]),
+        Wrongness("relative error of the gradient", first["error"], 0.0, first["floor"]),
+        remedy="Make the backward the derivative of its forward.",
+    )
+    harm = _followed(wrong)
+    if harm is None:
+        return fault
+    return decided_by_trial(replace(evidence, effects={CURE: harm}), fault, [CURE])
+
+
+def _followed(wrong: list[Any]) -> Effect | None:
+    """What following either gradient does to the recorded batches."""
+    pairs = [
+        (h["along_own"], h["along_true"], h["loss"])
+        for h in wrong
+        if h["along_own"] is not None and finite([h["along_true"]])
+    ]
+    if not pairs:
+        return None
+    # What diverges has learnt nothing: how far it went off says nothing more.
+    own = [min(o, start) if math.isfinite(o) else start for o, _, start in pairs]
+    gaps = [o - t for o, (_, t, _) in zip(own, pairs, strict=True)]
+    error = statistics.stdev(gaps) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.inf
+    return Effect(
+        CURE,
+        sum(gaps) / len(gaps),
+        error,
+        len(gaps),
+        wrong[0]["followed"],
+        sum(own) / len(own),
+        statistics.fmean(t for _, t, _ in pairs),
+        statistics.fmean(start for _, _, start in pairs),
+        "loss of a recorded batch",
+    )
+
+
+def _listed(names: list[str]) -> str:
+    told = ", ".join(names[:3])
+    return f"{told} and {len(names) - 3} more" if len(names) > 3 else told
 
 
 def _faults(window: Any, evidence: Evidence) -> list[tuple[float, float, str, Where | None]]:
@@ -126,6 +195,6 @@ CAUSE = Cause(
     Stage.GRADIENT,
     "a hand-written backward is not the derivative of its forward",
     judge,
-    ("gradient_truth", "functions", "hooks", "hand_gradients"),
+    ("gradient_truth", "functions", "hooks", "hand_gradients", "hand_step"),
     overlaps=("graph_cut", "gradient_wiped"),
 )

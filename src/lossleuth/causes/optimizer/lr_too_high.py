@@ -9,7 +9,8 @@ Why training fails
 How it is judged
     By trial alone: the same run, from the same start and with the same batches, at a tenth and a
     hundredth of the rate. Proven if the true loss then falls much further, by more than three
-    standard errors over paired seeds.
+    standard errors over paired seeds. Where the rate also drives a strong weight decay, the run is
+    made without decay as well: if that helps as much, it is not the rate.
 
 How to fix
     Take the rate that the trial found better, or warm up to the present one.
@@ -55,6 +56,9 @@ FALLING, BACK = 0.85, 0.15
 # With more than this share of the parameters frozen, a rate says little.
 MOSTLY = 0.5
 LEAST = 0.1
+# Shrinking by so much in each step halves a weight in less than 700 steps.
+DECAY = 1e-3
+NO_DECAY = Change.of("no_decay")
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -81,10 +85,10 @@ def judge(evidence: Evidence) -> Judgement:
             f"the loss goes down steadily, from {losses[0]:.3f} to {losses[-1]:.3f}: steps do not "
             "overshoot"
         )
-    rate = f"{max(rates):.3g}" if rates else "unknown"
+    rate = f"At a learning rate of {max(rates):.3g}, {symptom}." if rates else f"{symptom}."
     fault = Judgement(
         Status.SUSPECTED,
-        f"At a learning rate of {rate}, {symptom}.",
+        rate[0].upper() + rate[1:],
         setting_place(evidence, "lr") or optimizer_place(evidence),
         remedy="Lower the learning rate as in the trial.",
     )
@@ -95,11 +99,24 @@ def judge(evidence: Evidence) -> Judgement:
             return refuted(f"no rate learns, the other one is only less bad: {harm.sentence}")
         if harm.makes_without(PROGRESS):
             return refuted(f"the present rate makes most of the progress: {harm.sentence}")
+        if _decays(evidence):
+            decay = evidence.effects.get(NO_DECAY)
+            if decay is None and NO_DECAY not in evidence.failed:
+                return replace(decided, status=Status.SUSPECTED, harm=None, wants=(NO_DECAY,))
+            if decay is not None and decay.is_better and decay.nats > PROGRESS * harm.nats:
+                return refuted(f"at the same rate without weight decay: {decay.sentence}")
         wrongness = Wrongness("loss at this rate", harm.without, harm.with_change, harm.error)
         return replace(decided, wrongness=wrongness)
     if decided.status is Status.BENIGN:
         return refuted(decided.because)
     return decided
+
+
+def _decays(evidence: Evidence) -> bool:
+    """Whether an update shrinks weights by more than they would forgive."""
+    groups = [g for o in evidence.settings.get("optimizers", ()) for g in o.get("groups", ())]
+    rate = max(finite(evidence.series("lr")), default=0.0)
+    return any(rate * float(g.get("weight_decay") or 0.0) > DECAY for g in groups)
 
 
 def _symptom(evidence: Evidence, losses: list[float]) -> str | None:

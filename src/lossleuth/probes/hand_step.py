@@ -1,0 +1,207 @@
+"""A step without autograd: forward, backward and update all written by hand on tensors.
+
+What is overwritten are the parameters; a number that depends on them is the loss; and among the
+tensors that an update is made of is the gradient that the program worked out. All of it is on the
+tape, so the true gradient of that number can be laid beside it, in float64 on both sides.
+
+Which number is the loss, and in which scale gradients are taken, no one says: it is the number
+whose gradient most parameters follow, all with the same factor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lossleuth.probes.hand_places import fault_place
+from lossleuth.probes.hand_truth import Truth, gradient_of, parameters_of, scalars_of, values_of
+from lossleuth.tape.substitutes import CannotReplay
+from lossleuth.tape.tape import Tape
+from lossleuth.tape.window import Window
+
+# Both sides are computed in float64: what is left between them is no rounding.
+EXACT = 1e-6
+# Updates that are made on the recorded batch, along either gradient.
+FOLLOWED = 20
+MOST_SCALARS = 12
+
+
+@dataclass(frozen=True)
+class HandStep:
+    """How the gradient that was worked out by hand compares with the true one."""
+
+    loss: float
+    loss_place: str | None
+    # The operation that makes the loss, to know it again in other steps.
+    loss_operation: str
+    right: tuple[str, ...]
+    wrong: tuple[str, ...]
+    # Of the gradient as a whole.
+    error: float
+    floor: float
+    place: str | None
+    # The recorded batch's loss after so many updates of the program's own length.
+    followed: int = 0
+    along_own: float | None = None
+    along_true: float | None = None
+
+
+@dataclass(frozen=True)
+class _Match:
+    """A tensor that an update is made of, as a multiple of the true gradient and a rest."""
+
+    number: int
+    factor: float
+    rest: float
+
+
+def hand_step(window: Window, names: dict[int, str]) -> HandStep | None:
+    """What the window's own gradients are worth; None if there is no loss to be found."""
+    tape = window.tape
+    parameters = parameters_of(tape)
+    if not parameters:
+        return None
+    made = values_of(tape, sorted({i for p in parameters for i in p.made_of}))
+    best: tuple[int, Truth, float, dict[int, list[_Match]]] | None = None
+    for scalar in scalars_of(tape, parameters)[:MOST_SCALARS]:
+        try:
+            truth = gradient_of(tape, scalar, [p.number for p in parameters])
+        except CannotReplay:
+            continue
+        matches = {
+            p.number: [m for i in p.made_of if (m := _match(i, made, truth.of.get(p.number)))]
+            for p in parameters
+            if truth.of.get(p.number) is not None
+        }
+        factor, count = _common_factor(matches)
+        if best is None or count > best[0]:
+            best = (count, truth, factor, matches)
+    if best is None:
+        return None
+    _, truth, factor, matches = best
+    return _compared(window, truth, factor, matches, made, names)
+
+
+def _compared(
+    window: Window,
+    truth: Truth,
+    factor: float,
+    matches: dict[int, list[_Match]],
+    made: dict[int, Tensor],
+    names: dict[int, str],
+) -> HandStep:
+    tape = window.tape
+    used: dict[int, int] = {}
+    wrong: list[int] = []
+    gap = size = 0.0
+    for number, found in matches.items():
+        true = truth.of[number]
+        distances = {m.number: float((made[m.number] / factor - true).norm()) for m in found}
+        if not distances:
+            continue
+        used[number] = min(distances, key=lambda i: distances[i])
+        whole = float(true.norm())
+        if distances[used[number]] > EXACT * whole:
+            wrong.append(number)
+        gap, size = math.hypot(gap, distances[used[number]]), math.hypot(size, whole)
+    operation = tape.makers()[truth.loss]
+    place = None
+    if wrong:
+        place = fault_place(tape, truth, [used[i] for i in wrong], factor, EXACT)
+    right = [i for i in used if i not in wrong]
+    told = {i: names.get(i, f"a tensor of shape {tape.layouts[i].shape}") for i in used}
+    own = along = None
+    if wrong:
+        own, along = _followed(window, truth, used, factor)
+    return HandStep(
+        truth.value,
+        None if operation.place is None else str(operation.place),
+        operation.name,
+        tuple(told[i] for i in right),
+        tuple(told[i] for i in wrong),
+        gap / size if size else math.nan,
+        EXACT,
+        place,
+        FOLLOWED if own is not None else 0,
+        own,
+        along,
+    )
+
+
+def _match(number: int, made: dict[int, Tensor], true: Tensor | None) -> _Match | None:
+    value = made.get(number)
+    if value is None or true is None or value.shape != true.shape:
+        return None
+    size, whole = float(value.norm()), float(true.norm())
+    if not size or not whole or not math.isfinite(size + whole):
+        return None
+    factor = float((value * true).sum()) / whole**2
+    return _Match(number, factor, float((value - factor * true).norm()) / size)
+
+
+def _common_factor(matches: dict[int, list[_Match]]) -> tuple[float, int]:
+    """The factor that most parameters' gradients have, and how many that are; else 1."""
+    factors = [
+        (number, m.factor)
+        for number, found in matches.items()
+        for m in found
+        if m.rest < EXACT and m.factor
+    ]
+    best, most = 1.0, 0
+    for _, factor in factors:
+        count = len({n for n, f in factors if abs(f / factor - 1) < EXACT})
+        # Of factors that as many have, the one nearest to 1 is the gradient itself.
+        nearer = count == most and abs(math.log(abs(factor))) < abs(math.log(abs(best)))
+        if count > most or nearer:
+            best, most = factor, count
+    return best, most
+
+
+def _followed(
+    window: Window, truth: Truth, used: dict[int, int], factor: float
+) -> tuple[float | None, float | None]:
+    """The batch's loss after some updates along the program's gradient, and along the true one."""
+    tape = window.tape
+    length = _update_length(tape, list(used))
+    if not length or not math.isfinite(length):
+        return None, None
+    try:
+        return (
+            _loss_along(tape, truth, used, factor, length),
+            _loss_along(tape, truth, used, None, length),
+        )
+    except CannotReplay:
+        return None, None
+
+
+def _loss_along(
+    tape: Tape, truth: Truth, used: dict[int, int], factor: float | None, length: float
+) -> float:
+    """Without a factor, along the true gradient."""
+    numbers = list(used)
+    at = {i: tape.value(i).detach().double().clone() for i in numbers}
+    loss = math.nan
+    for _ in range(FOLLOWED + 1):
+        if factor is None:
+            found = gradient_of(tape, truth.loss, numbers, at)
+            loss, directions = found.value, {i: found.of.get(i) for i in numbers}
+        else:
+            made = values_of(tape, [truth.loss, *used.values()], at)
+            loss = float(made[truth.loss])
+            directions = {i: made[used[i]] / factor for i in numbers}
+        given = {i: d for i, d in directions.items() if d is not None}
+        size = math.hypot(*(float(d.norm()) for d in given.values()))
+        if not size or not math.isfinite(size):
+            break
+        at = {i: at[i] - length / size * given[i] if i in given else at[i] for i in numbers}
+    return loss
+
+
+def _update_length(tape: Tape, numbers: list[int]) -> float:
+    """How far the parameters went in this step."""
+    with torch.no_grad():
+        moved = [(tape.leaves[i].double() - tape.value(i).double()).norm() for i in numbers]
+    return math.hypot(*map(float, moved))
