@@ -21,6 +21,8 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+import statistics
+
 from lossleuth.causes.reasoning import backward_place, decided_by_trial, finite, where_of
 from lossleuth.types import (
     Cause,
@@ -35,7 +37,7 @@ from lossleuth.types import (
 )
 
 # Cosine of the gradients of what is read and what is followed.
-TOGETHER = 0.5
+TOGETHER, AT_TIMES, UPSIDE_DOWN = 0.5, 0.75, -0.99
 CURE = Change.of("follow_cross_entropy")
 
 
@@ -60,22 +62,28 @@ def judge(evidence: Evidence) -> Judgement:
                 f"(cosine {max(followed):.3f}, expected 1)"
             )
         return untested("no number that depends on the parameters was read by the script")
+    # Early on, many losses ask for the same: it counts what most recorded steps say.
     cosines = [c for c, _ in best] or made_by_hand
-    if max(cosines) > TOGETHER:
+    cosine = statistics.median(cosines)
+    if max(cosines) > AT_TIMES:
+        # Programs that take turns between losses follow each of them at times.
+        cosine = max(cosines)
+    if cosine > TOGETHER or cosine < UPSIDE_DOWN:
+        agreed = "agree" if cosine > 0 else "are opposites, which is ascent"
         return refuted(
-            f"the gradient of what is read and of what is followed agree (cosine "
-            f"{max(cosines):.4f}, expected 1)"
+            f"the gradient of what is read and of what is followed {agreed} (cosine {cosine:.4f}, "
+            "expected 1)"
         )
     place = where_of(best[-1][1]) if best else None
     because = (
-        f"The gradient of the number that the script reads has a cosine of {max(cosines):.3f} with "
+        f"The gradient of the number that the script reads has a cosine of {cosine:.3f} with "
         "the gradient that is followed; it should be near 1."
     )
     fault = Judgement(
         Status.SUSPECTED,
         because,
         backward_place(evidence) or place,
-        Wrongness("cosine of reported and followed gradient", max(cosines), 1.0, 1e-6),
+        Wrongness("cosine of reported and followed gradient", cosine, 1.0, 1e-6),
         remedy="Differentiate the loss that is reported.",
     )
     return decided_by_trial(evidence, fault, [CURE])
