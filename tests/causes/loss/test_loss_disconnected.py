@@ -26,11 +26,11 @@ def test_another_gradient_than_that_of_what_is_read_is_suspected_until_tried(fou
 def test_the_usual_cosine_is_told_and_an_early_agreement_does_not_count() -> None:
     judgement = judge(alternating(read(0.6), read(0.3), read(0.1)))
     assert "0.300" in judgement.because
+    assert judgement.wrongness is not None and judgement.wrongness.value == 0.3
 
 
 def test_a_loss_that_is_followed_upside_down_is_for_another() -> None:
     check_refuted(judge(seen(**read(-1.0))), "ascent")
-    assert judgement.wrongness is not None and judgement.wrongness.value == 0.3
 
 
 def test_the_line_that_reads_is_named_where_no_backward_pass_is_known() -> None:
