@@ -91,10 +91,11 @@ def test_healthy_is_good_where_nothing_was_planted() -> None:
     assert row_of(cell, verdict(ascent=Judgement(Status.SUSPECTED, "Seen.")))["good"] is False
 
 
-def test_an_invention_is_good_unless_somebody_is_proven() -> None:
+def test_an_invention_is_good_unless_somebody_is_blamed() -> None:
     cell = Cell("plain", "tokens_renamed", ("tokens_renamed",))
     assert row_of(cell, verdict(ascent=refuted("No.")))["good"] is True
-    assert row_of(cell, verdict(ascent=Judgement(Status.SUSPECTED, "Seen.")))["good"] is True
+    assert row_of(cell, verdict() | {"status": "cannot_tell"})["good"] is True
+    assert row_of(cell, verdict(ascent=Judgement(Status.SUSPECTED, "Seen.")))["good"] is False
     assert row_of(cell, verdict(ascent=proven()))["good"] is False
 
 

@@ -42,7 +42,7 @@ def table(rows: Mapping[str, Row]) -> str:
         lines.append(f"| {_titled(name)} | {' | '.join(told)} |")
     for title, cells in (
         ("Two at once (`plain`)", pairs()),
-        ("Covered by no cause (`plain`): nothing may be proven", invented()),
+        ("Covered by no cause (`plain`): nobody may be blamed", invented()),
         (f"The comparison with other tools (`{PEERS}`)", peers()),
     ):
         lines += ["", f"## {title}", "", "| fault | verdict |", "|---|---|"]

@@ -27,7 +27,7 @@ def overflow(parts: Parts, dose: float) -> Parts:
     return replace(parts, loss=loss)
 
 
-@fault(dose=0.1, ladder=(0.01, 0.03, 0.1, 0.3))
+@fault(dose=0.2, ladder=(0.03, 0.1, 0.2, 0.3))
 def update_swallowed(parts: Parts, dose: float) -> Parts:
     """Weights are kept in bfloat16, at a rate that it cannot resolve."""
 
