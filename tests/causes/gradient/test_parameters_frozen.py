@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen
+import pytest
+from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps
 
-from lossleuth.causes.gradient.parameters_frozen import CURE, judge
+from lossleuth.causes.gradient.parameters_frozen import ALL, CURE, LEAST, judge
 from lossleuth.types import Evidence, Where
 
 TABLE = {"name": "tok.weight", "elements": 300, "file": "model.py", "line": 3, "module": "tok"}
@@ -37,3 +38,28 @@ def test_adapters_over_frozen_weights_in_no_optimizer_are_sound() -> None:
 
 def test_without_coverage_it_is_untested() -> None:
     check_untested(judge(Evidence()), "no step with a backward pass")
+
+
+def left_out(share: float = 0.8, loss: float = 3.0, **given: object) -> Evidence:
+    coverage = {"frozen": [], "held": 3, "frozen_share": share}
+    windows = {"coverage": coverage, "true_loss": {"loss": loss, "vocabulary": 30}}
+    return seen(steps=steps(20, unigram=2.9), **windows, **given)
+
+
+def test_a_model_that_is_mostly_frozen_and_learns_nothing_is_tried_unfrozen() -> None:
+    fault = left_out()
+    check_trial(judge, fault, [ALL], OPTIMIZER, least=LEAST)
+    assert "80%" in judge(fault).because
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        left_out(share=0.3),
+        left_out(loss=2.0),
+        left_out(origins={"weights": {"files": [{"file": "model.pt"}]}}),
+    ],
+    ids=["a part", "learns", "from a file"],
+)
+def test_freezing_that_may_be_meant_is_not_blamed(evidence: Evidence) -> None:
+    check_refuted(judge(evidence))

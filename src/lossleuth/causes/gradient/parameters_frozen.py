@@ -9,7 +9,8 @@ Why training fails
 How it is judged
     Parameters in an optimizer, used in a recorded step, that ask for no gradient. Whether it
     matters is tried: the same run with gradients asked for. What is frozen and in no optimizer, as
-    with adapters and probes, is meant so.
+    with adapters and probes, is meant so, unless most of the model is, comes from no file, and the
+    loss is no better than single tokens': then it is tried to train everything.
 
 How to fix
     Switch `requires_grad` on for what is to be trained, after whatever switched it off.
@@ -21,7 +22,16 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import decided_by_trial, optimizer_place, share
+from typing import Any
+
+from lossleuth.causes.reasoning import (
+    decided_by_trial,
+    frozen_share,
+    optimizer_place,
+    share,
+    true_losses,
+    unigram,
+)
 from lossleuth.types import (
     Cause,
     Change,
@@ -35,7 +45,9 @@ from lossleuth.types import (
     untested,
 )
 
-CURE = Change.of("unfreeze_parameters")
+CURE, ALL = Change.of("unfreeze_parameters"), Change.of("train_everything")
+# A frozen share that leaves little to learn with, and a loss that shows it, in nats.
+MOSTLY, ABOVE, LEAST = 0.5, 0.05, 0.1
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -46,7 +58,7 @@ def judge(evidence: Evidence) -> Judgement:
     frozen = known[-1]["frozen"]
     count = sum(f["elements"] for f in frozen)
     if not frozen:
-        return refuted(f"all {known[-1]['held']} tensors in optimizers ask for gradients")
+        return _left_out(evidence, known[-1])
     part = share(count, count + sum(evidence.sizes))
     because = (
         f"{len(frozen)} tensors with {count} elements are in an optimizer, are used by the model "
@@ -61,6 +73,28 @@ def judge(evidence: Evidence) -> Judgement:
         remedy="Switch requires_grad on for the parameters that are to be trained.",
     )
     return decided_by_trial(evidence, fault, [CURE])
+
+
+def _left_out(evidence: Evidence, known: Any) -> Judgement:
+    """Most of a model that was never trained, frozen and in no optimizer, and nothing is learnt."""
+    part = frozen_share(evidence)
+    sound = f"all {known['held']} tensors in optimizers ask for gradients"
+    losses, floor = true_losses(evidence), unigram(evidence)
+    loaded = (evidence.origins.get("weights") or {}).get("files")
+    if part < MOSTLY or loaded or floor is None or not losses:
+        return refuted(sound)
+    end = losses[-1][1]
+    if end < floor - ABOVE:
+        return refuted(f"{sound}, and the loss ends at {end:.3f}, below single tokens' {floor:.3f}")
+    fault = Judgement(
+        Status.SUSPECTED,
+        f"{part:.0%} of the parameters in use ask for no gradient, come from no file, and the loss "
+        f"ends at {end:.3f}, no better than single tokens ({floor:.3f}).",
+        optimizer_place(evidence),
+        Wrongness("share of frozen elements", part, 0.0, 0.0),
+        remedy="Switch requires_grad on for the parameters that are to be trained.",
+    )
+    return decided_by_trial(evidence, fault, [ALL], least=LEAST)
 
 
 CAUSE = Cause(
