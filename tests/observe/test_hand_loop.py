@@ -25,7 +25,7 @@ class Watched:
         self.failures = Failures()
 
         def look(window: Window) -> dict[str, Any]:
-            (made,) = [op for op in window.tape.operations if op.name == "sin"] or [None]
+            made = next((op for op in window.tape.operations if op.name == "sin"), None)
             if made is None:
                 return {"hand_step": None}
             self.windows.append(window)
@@ -68,6 +68,23 @@ def with_an_inner_loop() -> Step:
         weight.sub_(0.1 * added)
 
     return step
+
+
+def test_tensors_that_take_each_others_place_are_followed_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lossleuth.observe.hand_loop.PATIENCE", 50)
+    weights = {"a": torch.ones(3), "b": torch.ones(2)}
+
+    def step(_: int) -> None:
+        for name, weight in weights.items():
+            weight.sin().cos().exp()
+            weights[name] = weight - 0.1 * weight.square()
+
+    (window,) = (watched := Watched(step, 60)).windows
+    assert watched.failures.count == 0
+    assert 30 <= watched.steps < 60
+    assert [op.name for op in window.tape.operations].count("sub") == 2
 
 
 @pytest.mark.parametrize("make", [simple, with_an_inner_loop])

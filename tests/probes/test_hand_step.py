@@ -14,9 +14,12 @@ def found(program: Program) -> HandStep:
     return step
 
 
-@pytest.mark.parametrize("momentum", [False, True])
-def test_a_right_backward_is_the_true_gradient_to_the_last_digits(momentum: bool) -> None:
-    step = found(Program(momentum=momentum))
+WAYS: list[dict[str, bool]] = [{}, {"momentum": True}, {"replaces": True}]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_a_right_backward_is_the_true_gradient_to_the_last_digits(way: dict[str, bool]) -> None:
+    step = found(Program(**way))  # type: ignore[arg-type]  # only flags
     assert set(step.right) == {"table", "inner", "bias", "outer"}
     assert step.wrong == ()
     assert step.error < 1e-12
@@ -24,9 +27,9 @@ def test_a_right_backward_is_the_true_gradient_to_the_last_digits(momentum: bool
     assert step.loss_operation == "neg"
 
 
-@pytest.mark.parametrize("momentum", [False, True])
-def test_a_wrong_derivative_shows_in_all_that_is_behind_it(momentum: bool) -> None:
-    step = found(Program(through=wrong_of_tanh, momentum=momentum))
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_a_wrong_derivative_shows_in_all_that_is_behind_it(way: dict[str, bool]) -> None:
+    step = found(Program(through=wrong_of_tanh, **way))  # type: ignore[arg-type]  # only flags
     assert step.right == ("outer",)
     assert set(step.wrong) == {"table", "inner", "bias"}
     assert step.error > 0.1

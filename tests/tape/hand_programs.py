@@ -31,6 +31,7 @@ class Program:
     own_rate: float = 1.0
     top: Callable[[Tensor], Tensor] = lambda d: d
     momentum: bool = False
+    replaces: bool = False
 
     def __post_init__(self) -> None:
         g = torch.Generator().manual_seed(0)
@@ -62,7 +63,9 @@ class Program:
             "table": torch.zeros_like(w["table"]).index_add_(0, x, d_inner @ w["inner"].t()),
         }
         for name, gradient in found.items():
-            if self.momentum:
+            if self.replaces:
+                w[name] = w[name] - 0.1 * gradient
+            elif self.momentum:
                 self.speed[name].mul_(0.9).add_(gradient)
                 w[name].sub_(self.speed[name], alpha=0.1)
             else:
@@ -74,12 +77,12 @@ def recorded(program: Program) -> tuple[Window, dict[int, str]]:
     """The third step on a tape, with the names of what was used."""
     program.step()
     program.step()
+    names = {id(w): name for name, w in program.weights.items()}
     recorder = Recorder(2)
     recorder.start()
     try:
         program.step()
     finally:
         recorder.stop()
-    names = {id(w): name for name, w in program.weights.items()}
     leaves = recorder.window.tape.leaves
     return recorder.window, {n: names[id(t)] for n, t in leaves.items() if id(t) in names}

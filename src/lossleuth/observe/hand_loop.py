@@ -8,6 +8,7 @@ where it does.
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Collection
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -31,6 +32,9 @@ FEWEST = 3
 # Memory that is kept, so that its address is not used again while the loop is not yet known.
 MOST_HELD = 512
 MOST_TRIES = 40
+MOST_LINKS = 20_000
+# Operations without a write that comes again, after which no more is expected.
+PATIENCE = 10_000
 
 
 class Write(NamedTuple):
@@ -69,6 +73,9 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         self._looking = False
         self._operations = 0
         self._cycle = _Cycle()
+        self._chains = _Chains()
+        # Whether tensors are followed that take each other's place.
+        self._follows = False
         self._recorder: Recorder | None = None
         self._loss_key: tuple[str | None, str] | None = None
         self._loss: float | None = None
@@ -109,14 +116,31 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         for tensor in written_tensors(func, args, kwargs):
             if tensor.is_floating_point() and tensor.dim():
                 self._wrote(tensor, short_name(func))
+        if self._operations == PATIENCE:
+            self._follows = not self._cycle.comes_again
+        if self._follows and isinstance(out, Tensor):
+            self._follow(func, args, out)
+
+    def _follow(self, func: OpOverload, args: tuple[Any, ...], out: Tensor) -> None:
+        """A tensor that is made anew of what the same line made before is as good as written to."""
+        place, by_user = place_of()
+        if place is None or not by_user or not out.dim() or not out.is_floating_point():
+            return
+        at = (place.file, place.line, short_name(func))
+        before = [self._chains.of(a, at) for a in args if isinstance(a, Tensor)]
+        chain = next((c for c in before if c is not None), None)
+        number = self._chains.put(out, at, chain)
+        if chain is not None:
+            self._noted(Write(-number, 0, *at), out)
 
     def _wrote(self, tensor: Tensor, operation: str) -> None:
         place, by_user = place_of()
         if place is None or not by_user:
             return
-        write = Write(
-            memory_of(tensor), int(tensor.storage_offset()), place.file, place.line, operation
-        )
+        offset = int(tensor.storage_offset())
+        self._noted(Write(memory_of(tensor), offset, place.file, place.line, operation), tensor)
+
+    def _noted(self, write: Write, tensor: Tensor) -> None:
         turns = self._cycle.beginnings
         is_boundary = self._cycle.is_boundary(write, tensor, self._operations)
         if self._cycle.beginnings != turns:
@@ -179,6 +203,31 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
             raise StopRun
 
 
+class _Chains:
+    """Tensors that were made of one another at the same line, turn by turn."""
+
+    def __init__(self) -> None:
+        self._links: dict[int, tuple[weakref.ref[Tensor], tuple[str, int, str], int]] = {}
+        self._count = 0
+
+    def of(self, tensor: Tensor, at: tuple[str, int, str]) -> int | None:
+        """The chain that a tensor is the last link of, if it was made there."""
+        found = self._links.get(id(tensor))
+        if found is None or found[0]() is not tensor or found[1] != at:
+            return None
+        return found[2]
+
+    def put(self, tensor: Tensor, at: tuple[str, int, str], chain: int | None) -> int:
+        """Make a tensor the last link of a chain, or the first of a new one."""
+        if chain is None:
+            self._count += 1
+            chain = self._count
+        if len(self._links) > MOST_LINKS:
+            self._links = {k: v for k, v in self._links.items() if v[0]() is not None}
+        self._links[id(tensor)] = (weakref.ref(tensor), at, chain)
+        return chain
+
+
 class _Cycle:
     """What is written to in every turn of a loop, and where a turn begins."""
 
@@ -194,6 +243,11 @@ class _Cycle:
         self._settled = False
         # How often it was found out that the loop is another one.
         self.beginnings = 0
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether anything was written to more than once."""
+        return any(count > 1 for count in self._counts.values())
 
     def settle(self) -> None:
         """This is the loop: look for no other."""

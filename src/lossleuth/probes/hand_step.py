@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from lossleuth.probes.hand_places import fault_place
@@ -202,6 +201,10 @@ def _loss_along(
 
 def _update_length(tape: Tape, numbers: list[int]) -> float:
     """How far the parameters went in this step."""
-    with torch.no_grad():
-        moved = [(tape.leaves[i].double() - tape.value(i).double()).norm() for i in numbers]
+    after = {p.number: p.after for p in parameters_of(tape)}
+    other = values_of(tape, [after[i] for i in numbers if after[i] != i])
+    moved = []
+    for number in numbers:
+        now = other.get(after[number], tape.leaves[number])
+        moved.append((now.double() - tape.value(number).double()).norm())
     return math.hypot(*map(float, moved))

@@ -22,6 +22,8 @@ class HandParameter:
     # The operation that overwrites it first.
     at: int
     made_of: tuple[int, ...]
+    # What holds its value after the step: itself, or another in its place.
+    after: int
 
 
 @dataclass(frozen=True)
@@ -34,34 +36,64 @@ class Truth:
 
 
 def parameters_of(tape: Tape) -> list[HandParameter]:
-    """Floating tensors of before that the step overwrites, having used them."""
+    """Floating tensors of before that the step overwrites or replaces, having used them."""
     makers = tape.makers()
-    used: set[int] = set()
-    first: dict[int, Operation] = {}
-    for operation in tape.operations:
-        written = {tape.groups[i] for i in operation.written}
-        for group in written:
-            if group in tape.leaves and group not in first:
-                first[group] = operation
-        # Its own update uses it as well; that is no use.
-        used |= {tape.groups[i] for i in operation.inputs} - set(first)
+    written = _overwritten(tape) or _replaced(tape)
     found = []
-    for group, operation in first.items():
-        layout = tape.layouts[group]
-        if layout.dtype.is_floating_point and group in used and math.prod(layout.shape) > 0:
-            made_of = _made_of(tape, makers, group)
+    for number, (operation, after) in written.items():
+        layout = tape.layouts[number]
+        if layout.dtype.is_floating_point and math.prod(layout.shape) > 0:
+            made_of = _made_of(tape, makers, number, after)
             if made_of:
-                found.append(HandParameter(group, operation.number, made_of))
+                found.append(HandParameter(number, operation.number, made_of, after))
     return found
 
 
-def _made_of(tape: Tape, makers: dict[int, Operation], group: int) -> tuple[int, ...]:
+def _overwritten(tape: Tape) -> dict[int, tuple[Operation, int]]:
+    """Leaves that were used and then written to, with the first operation that does so."""
+    used: set[int] = set()
+    first: dict[int, tuple[Operation, int]] = {}
+    sound: dict[int, tuple[Operation, int]] = {}
+    for operation in tape.operations:
+        for group in {tape.groups[i] for i in operation.written}:
+            if group in tape.leaves and group not in first:
+                first[group] = (operation, group)
+                if group in used:
+                    sound[group] = first[group]
+        # Its own update uses it as well; that is no use.
+        used |= {tape.groups[i] for i in operation.inputs} - set(first)
+    return sound
+
+
+def _replaced(tape: Tape) -> dict[int, tuple[Operation, int]]:
+    """Leaves that something of their shape was made of in the end, which nothing else uses.
+
+    `weight = weight - rate * gradient` leaves a new tensor for the next step.
+    """
+    uses: dict[int, int] = {}
+    for operation in tape.operations:
+        for number in operation.inputs:
+            uses[number] = uses.get(number, 0) + 1
+    found: dict[int, tuple[Operation, int]] = {}
+    for operation in tape.operations:
+        made = operation.outputs[0] if len(operation.outputs) == 1 else None
+        if made is None or uses.get(made) or not tape.layouts[made].shape:
+            continue
+        for number in operation.inputs:
+            same = tape.layouts[number].shape == tape.layouts[made].shape
+            # Once here, and at least once before.
+            if number in tape.leaves and same and uses[number] > 1:
+                found[number] = (operation, made)
+    return found
+
+
+def _made_of(tape: Tape, makers: dict[int, Operation], number: int, after: int) -> tuple[int, ...]:
     """Tensors of a parameter's shape that its updates depend on, and that this step has made."""
-    shape = tape.layouts[group].shape
+    shape, group = tape.layouts[number].shape, tape.groups[number]
     waiting = [
         i
         for operation in tape.operations
-        if group in {tape.groups[w] for w in operation.written}
+        if after in operation.outputs or group in {tape.groups[w] for w in operation.written}
         for i in operation.inputs
     ]
     seen: set[int] = set()
