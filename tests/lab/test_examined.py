@@ -104,6 +104,8 @@ def test_of_two_faults_both_have_to_be_found() -> None:
     one: dict[str, Any] = {"ascent": proven(), "lr_zero": refuted("No.")}
     row = row_of(cell, verdict(**one))
     assert row["good"] is False and row["details"]["lr_zero"]["status"] == "refuted"
+    one["lr_zero"] = Judgement(Status.BENIGN, "Seen.", harm=HARM)
+    assert row_of(cell, verdict(**one))["good"] is True
     one["lr_zero"] = Judgement(Status.PROVEN, "Seen.")
     assert row_of(cell, verdict(**one))["good"] is True
 

@@ -17,7 +17,7 @@ PAIRS = (
     ("label_offset", "gradient_not_cleared"),
     ("double_softmax", "lr_too_high"),
     ("wrong_backward", "schedule_too_fast"),
-    ("future_leak", "unregistered_parameters"),
+    ("future_leak", "parameters_frozen"),
     ("graph_cut", "repeated_batch"),
 )
 INVENTED = ("scores_squashed", "tokens_renamed", "weights_restored")

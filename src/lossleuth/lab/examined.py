@@ -70,8 +70,12 @@ def is_good(row: Row) -> bool:
     if row["errored"]:
         return False
     statuses = {found["id"]: found for found in row["causes"]}
-    blamed = [i for i, found in statuses.items() if found["status"] in ("proven", "suspected")]
     wanted = row["wanted"]
+    blamed = [
+        i
+        for i, found in statuses.items()
+        if i not in wanted and found["status"] in ("proven", "suspected")
+    ]
     if not wanted:
         # Of a fault that is nobody's business nothing can be said, or that the run learns.
         return row["status"] in ((HEALTHY, CANNOT_TELL) if row["faults"] else (HEALTHY,))
@@ -82,7 +86,7 @@ def is_good(row: Row) -> bool:
         if found["status"] == "benign" and (found["effect"] is None or blamed):
             # Harmless has its number, and leaves nothing for others to be blamed for.
             return False
-    return all(other in wanted or _overlaps(other, wanted) for other in blamed)
+    return all(_overlaps(other, wanted) for other in blamed)
 
 
 def is_located(row: Row) -> bool | None:

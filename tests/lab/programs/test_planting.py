@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from small_hosts import small
+from small_hosts import losses, small
 
 from lossleuth.catalogue import causes
-from lossleuth.lab.cells import HOSTS, INVENTED
+from lossleuth.lab.cells import HOSTS, INVENTED, PAIRS
 from lossleuth.lab.programs.planting import SGD_RATE, Planted, asked, fault_of, faults, planted
 from lossleuth.types import BadInput
 
@@ -59,6 +59,12 @@ def test_without_a_fault_the_parts_stay_as_they_are() -> None:
     parts = small("plain")
     assert planted(parts, []) is parts
     assert asked(parts, "A program.", []).loss is parts.loss
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids="+".join)
+def test_each_of_two_faults_still_does_something_beside_the_other(pair: tuple[str, str]) -> None:
+    both = losses("plain", *pair)
+    assert both != losses("plain", pair[0]) and both != losses("plain", pair[1])
 
 
 def test_two_faults_are_both_in() -> None:
