@@ -13,7 +13,7 @@ from typing import Any
 
 import lossleuth
 from lossleuth.catalogue import cause
-from lossleuth.lab.cells import HEALTHY, INVENTED, Cell
+from lossleuth.lab.cells import HEALTHY, HOSTS, INVENTED, PEERS, Cell
 from lossleuth.lab.programs.planting import fault_of
 from lossleuth.lab.rows import Row, digest
 from lossleuth.types import BadInput
@@ -145,4 +145,6 @@ def _is_near(cell: Cell, identifier: str, where: Verdict) -> bool | None:
     line = where.get("line")
     if line is None or Path(where["file"]).name != fault.file.name:
         return False
-    return any(abs(line - planted) <= NEAR for planted in fault.lines(cell.host))
+    # The host of the comparison is the plain one.
+    host = HOSTS[0] if cell.host == PEERS else cell.host
+    return any(abs(line - planted) <= NEAR for planted in fault.lines(host))
