@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from small_examinations import always, cause, says
 
-from lossleuth.examiner.judging import judge_all, stood_down, wanted
+from lossleuth.examiner.judging import judge_all, stood_down, wanted, without_trials
 from lossleuth.types import Change, Evidence, Judgement, Status, Wrongness
 
 TRY = (Change.of("hold_lr"),)
@@ -56,3 +56,12 @@ def test_a_fault_that_is_not_proven_stops_nobody() -> None:
     ]
     found = judge_all(causes, Evidence())
     assert stood_down(causes, found) == found
+
+
+def test_where_no_trial_can_be_made_only_faults_that_are_seen_stay_suspected() -> None:
+    fault = Wrongness("gap", 1.0, 0.0, 0.0)
+    seen = Judgement(Status.SUSPECTED, "1 is not 2", wrongness=fault, wants=TRY)
+    guessed = Judgement(Status.SUSPECTED, "it does not go down well", wants=TRY)
+    found = without_trials({"a": seen, "b": guessed})
+    assert found["a"] is seen
+    assert (found["b"].status, found["b"].wants) == (Status.UNTESTED, ())

@@ -18,7 +18,13 @@ from lossleuth.examiner.choosing import (
     trial_steps,
 )
 from lossleuth.examiner.evidence import evidence_of
-from lossleuth.examiner.judging import explained, judge_all, stood_down, wanted
+from lossleuth.examiner.judging import (
+    explained,
+    judge_all,
+    stood_down,
+    wanted,
+    without_trials,
+)
 from lossleuth.examiner.learning import OVERFIT, Learning, learning
 from lossleuth.examiner.verdict import Verdict, ranked, status_of
 from lossleuth.observe.background import Executor, Finished, Plan, last_words
@@ -254,6 +260,8 @@ class Examination:
     def _judge(self, evidence: Evidence, *, cured: bool) -> dict[str, Judgement]:
         """Ask all judges; what a cure makes harmless does not stand in the way of trials."""
         judgements = judge_all(self._causes, evidence)
+        if self._tries != self._request.trials:
+            judgements = without_trials(judgements)
         return judgements if cured else stood_down(self._causes, judgements)
 
     def _new_cure(

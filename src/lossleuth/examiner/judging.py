@@ -33,6 +33,16 @@ def stood_down(causes: Sequence[Cause], judgements: dict[str, Judgement]) -> dic
     return found
 
 
+def without_trials(judgements: dict[str, Judgement]) -> dict[str, Judgement]:
+    """Where no trial can be made, what only a trial could show stays untested."""
+    found = dict(judgements)
+    for identifier, judgement in judgements.items():
+        if judgement.status is Status.SUSPECTED and judgement.wrongness is None:
+            reason = f"{judgement.because} No trial can be made of a program without an optimizer."
+            found[identifier] = replace(judgement, status=Status.UNTESTED, because=reason, wants=())
+    return found
+
+
 def explained(causes: Sequence[Cause], judgements: dict[str, Judgement]) -> dict[str, Judgement]:
     """Suspicions that a proven fault explains, or that were not tried without it, are dropped.
 

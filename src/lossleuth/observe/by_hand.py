@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Collection
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from lossleuth.observe.failures import Failures
@@ -16,6 +15,9 @@ from lossleuth.observe.seeds import shift_seeds
 from lossleuth.probes.look import look_at_hand_step
 from lossleuth.record.write import RecordWriter
 from lossleuth.tape.window import Window
+
+# Tensors of a list that are called by their place in it.
+MOST_NAMED = 1000
 
 
 class ByHand:
@@ -64,13 +66,22 @@ def names_in_script(window: Window) -> dict[int, str]:
     script = sys.modules.get("__main__")
     names: dict[int, str] = {}
     for name, value in list(vars(script).items()) if script is not None else ():
-        if isinstance(value, Tensor):
-            names.setdefault(id(value), name)
-        elif isinstance(value, dict):
-            for key, item in value.items():
-                if isinstance(item, Tensor):
-                    names.setdefault(id(item), f"{name}[{key!r}]")
-        elif isinstance(value, torch.nn.Module):
-            for key, item in value.named_parameters():
-                names.setdefault(id(item), f"{name}.{key}")
+        _name(names, name, value)
+        if not isinstance(value, type) and hasattr(value, "__dict__"):
+            for key, item in list(vars(value).items()):
+                _name(names, f"{name}.{key}", item)
     return {n: names[id(t)] for n, t in window.tape.leaves.items() if id(t) in names}
+
+
+def _name(names: dict[int, str], name: str, value: Any) -> None:
+    """Name a tensor, or those in a dict or a list."""
+    if isinstance(value, Tensor):
+        names.setdefault(id(value), name)
+    elif isinstance(value, dict):
+        for key, item in list(value.items()):
+            if isinstance(item, Tensor):
+                names.setdefault(id(item), f"{name}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value[:MOST_NAMED]):
+            if isinstance(item, Tensor):
+                names.setdefault(id(item), f"{name}[{number}]")

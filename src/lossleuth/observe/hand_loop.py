@@ -30,11 +30,12 @@ from lossleuth.tape.window import Window
 # A write that was made so often is one of the loop's.
 FEWEST = 3
 # Memory that is kept, so that its address is not used again while the loop is not yet known.
-MOST_HELD = 512
-MOST_TRIES = 40
+MOST_HELD = 4096
 MOST_LINKS = 20_000
-# Operations without a write that comes again, after which no more is expected.
-PATIENCE = 10_000
+# The operation after which a loop is looked for first; then after twice as many, and so on.
+FIRST_CHOICE = 256
+# Operations without a loop of writes, after which tensors in each other's place are followed.
+PATIENCE = 2000
 
 
 class Write(NamedTuple):
@@ -62,8 +63,6 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         self.steps = 0
         self._asked = frozenset(steps)
         self._wanted = set(steps)
-        # Windows that no loss was found in.
-        self._tries = 0
         # Steps that are not sure yet.
         self._rows: list[dict[str, Any]] = []
         self._limit = limit
@@ -117,7 +116,7 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
             if tensor.is_floating_point() and tensor.dim():
                 self._wrote(tensor, short_name(func))
         if self._operations == PATIENCE:
-            self._follows = not self._cycle.comes_again
+            self._follows = not self._cycle.is_settled
         if self._follows and isinstance(out, Tensor):
             self._follow(func, args, out)
 
@@ -141,15 +140,15 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         self._noted(Write(memory_of(tensor), offset, place.file, place.line, operation), tensor)
 
     def _noted(self, write: Write, tensor: Tensor) -> None:
-        turns = self._cycle.beginnings
-        is_boundary = self._cycle.is_boundary(write, tensor, self._operations)
-        if self._cycle.beginnings != turns:
+        choices = self._cycle.choices
+        ended = self._cycle.is_boundary(write, tensor, self._operations)
+        if self._cycle.choices != choices:
             self._begin_again()
-        if is_boundary:
+        elif ended:
             self._step_ends()
 
     def _begin_again(self) -> None:
-        """What seemed to be the loop is only a part of it: nothing was a step so far."""
+        """What seemed to be the loop is none: nothing was a step so far."""
         if self._recorder is not None:
             self._recorder.stop()
             self._recorder = None
@@ -188,9 +187,9 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
             found = self._look(recorder.window)
         step = found.get("hand_step")
         if step is None:
-            if self._tries < MOST_TRIES:
-                self._tries += 1
-                self._wanted.add(self.steps + 2)
+            if not self._cycle.is_settled:
+                self._cycle.give_up()
+                self._begin_again()
             return
         self._loss_key = (step["loss_place"], step["loss_operation"])
         self._loss = step["loss"]
@@ -229,75 +228,87 @@ class _Chains:
 
 
 class _Cycle:
-    """What is written to in every turn of a loop, and where a turn begins."""
+    """What is written to in every turn of a loop, and where a turn begins.
+
+    Sums that are made anew in every turn are written to as well, many times, and then no more. What
+    was written to first long ago, and still is, is the loop's; the rarest of that marks a turn.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[Write, int] = {}
+        self._first: dict[Write, int] = {}
+        self._last: dict[Write, int] = {}
         self._held: dict[Write, Any] = {}
-        # How often each write had come when the last new one came again.
-        self._at_last_new: dict[Write, int] = {}
+        self._next_choice = FIRST_CHOICE
         self._marker: Write | None = None
         # Writes of the present turn with the operation's number, from the marker on.
         self._turn: list[tuple[Write, int]] = []
         self._boundary: int | None = None
+        self._loop: set[Write] = set()
         self._settled = False
-        # How often it was found out that the loop is another one.
-        self.beginnings = 0
+        # How often another loop was chosen.
+        self.choices = 0
 
     @property
-    def comes_again(self) -> bool:
-        """Whether anything was written to more than once."""
-        return any(count > 1 for count in self._counts.values())
+    def is_settled(self) -> bool:
+        """Whether no other loop is looked for."""
+        return self._settled
 
     def settle(self) -> None:
         """This is the loop: look for no other."""
         self._settled = True
-        self._held = {w: s for w, s in self._held.items() if self._counts.get(w, 0) > 1}
+
+    def give_up(self) -> None:
+        """This is not the loop: choose another the next time."""
+        self._marker, self._turn, self._boundary = None, [], None
 
     def is_boundary(self, write: Write, tensor: Tensor, operation: int) -> bool:
         """Note a write; whether a turn has ended with it."""
-        if self._settled and self._counts.get(write, 0) < 2:
-            return False
-        self._count(write, tensor)
-        if self._marker is None:
-            self._choose()
-            if self._marker != write:
-                return False
-        if self._counts[write] < 2:
+        if not self._settled:
+            self._count(write, tensor, operation)
+            if operation >= self._next_choice:
+                self._next_choice *= 2
+                lost = self._marker is None or self._last[self._marker] < operation * 3 / 4
+                if lost or self._boundary is None:
+                    self._choose(operation)
+        if self._marker is None or write not in self._loop:
             return False
         if write == self._marker:
             if self._turn and self._boundary is None:
                 self._find_boundary(operation)
             self._turn = []
+        elif not self._turn:
+            return False
         self._turn.append((write, operation))
         return self._boundary is not None and len(self._turn) - 1 == self._boundary
 
-    def _count(self, write: Write, tensor: Tensor) -> None:
+    def _count(self, write: Write, tensor: Tensor, operation: int) -> None:
         count = self._counts[write] = self._counts.get(write, 0) + 1
-        if self._settled:
-            return
+        self._last[write] = operation
         if count == 1:
+            self._first[write] = operation
             self._held[write] = tensor.untyped_storage()
-            self._forget_the_oldest()
-        elif count == 2:
-            # One more that comes again: the loop is not the one that it seemed to be.
-            self._at_last_new = dict(self._counts)
-            self._marker, self._turn, self._boundary = None, [], None
-            self.beginnings += 1
+            if len(self._held) > MOST_HELD:
+                self._forget(operation)
 
-    def _forget_the_oldest(self) -> None:
-        once = [w for w in self._held if self._counts[w] == 1]
-        for write in once[: max(0, len(once) - MOST_HELD)]:
-            del self._held[write], self._counts[write]
+    def _forget(self, operation: int) -> None:
+        """Let go of what has not been written to for long."""
+        old = [w for w in self._held if self._last[w] < operation / 2 or self._counts[w] == 1]
+        for write in old[: MOST_HELD // 2]:
+            for known in (self._counts, self._first, self._last, self._held):
+                known.pop(write)
 
-    def _choose(self) -> None:
-        """The rarest of all writes that come again, if no new one has come for two turns."""
-        again = [w for w, count in self._counts.items() if count >= FEWEST]
-        rarest = min(again, key=lambda w: self._counts[w], default=None)
-        if rarest is None:
-            return
-        if self._counts[rarest] - self._at_last_new.get(rarest, 0) >= 2:
-            self._marker = rarest
+    def _choose(self, operation: int) -> None:
+        self._loop = {
+            write
+            for write, count in self._counts.items()
+            if count >= FEWEST
+            and self._first[write] < operation / 2
+            and self._last[write] > operation * 3 / 4
+        }
+        self._marker = min(self._loop, key=lambda w: self._counts[w], default=None)
+        self._turn, self._boundary = [], None
+        self.choices += 1
 
     def _find_boundary(self, operation: int) -> None:
         """A turn ends with the write before the longest stretch without one."""

@@ -20,9 +20,7 @@ from lossleuth.tape.tape import Operation, Tape
 MOST_NUMBERS = 1 << 24
 
 
-def fault_place(
-    tape: Tape, truth: Truth, wrong: Sequence[int], factor: float, tolerance: float
-) -> str | None:
+def fault_place(tape: Tape, truth: Truth, wrong: Sequence[int], tolerance: float) -> str | None:
     """File and line of the operation after which the gradients `wrong` are wrong."""
     makers = tape.makers()
     end = makers[truth.loss].number
@@ -32,7 +30,11 @@ def fault_place(
     except (CannotReplay, RuntimeError):
         true = truth.of
     late = [op for op in tape.operations if op.number > end]
-    right = _right(tape, late, true, factor, tolerance)
+    right = _right(tape, late, true, tolerance)
+    if all(number in right for number in wrong):
+        # The right direction in a wrong scale: whatever made it gave it that.
+        made = makers[_origin(tape, makers, wrong[0], right)]
+        return None if made.place is None else str(made.place)
     regions = [_unlike_any(tape, late, number, right) for number in wrong]
     # What all wrong gradients come from is where they went wrong together, if they did.
     common = set.intersection(*({op.number for op in region} for region in regions))
@@ -45,14 +47,24 @@ def fault_place(
     return None if first is None or first.place is None else str(first.place)
 
 
+def _origin(tape: Tape, makers: dict[int, Operation], number: int, right: dict[int, int]) -> int:
+    """Back through mere factors to the first tensor of this direction."""
+    while True:
+        shape = tape.layouts[number].shape
+        before = [i for i in makers[number].inputs if tape.layouts[i].shape == shape]
+        nearer = next((i for i in before if i in right and i in makers and i != number), None)
+        if nearer is None:
+            return number
+        number = nearer
+
+
 def _right(
     tape: Tape,
     operations: Sequence[Operation],
     true: dict[int, Tensor],
-    factor: float,
     tolerance: float,
 ) -> dict[int, int]:
-    """What these operations make that is the true gradient of something, and since when it is."""
+    """What these operations make that has the direction of a true gradient, and since when."""
     since: dict[int, int] = {}
     for operation in operations:
         changed = {tape.groups[i] for i in operation.written}
@@ -65,7 +77,7 @@ def _right(
     return {
         i: since[i]
         for i, value in values.items()
-        if any(_is_same(value / factor, t, tolerance) for t in true.values())
+        if any(_is_parallel(value, t, tolerance) for t in true.values())
     }
 
 
@@ -102,9 +114,12 @@ def _between(tape: Tape, truth: Truth) -> list[int]:
     return list(found)
 
 
-def _is_same(one: Tensor, other: Tensor, tolerance: float) -> bool:
+def _is_parallel(one: Tensor, other: Tensor, tolerance: float) -> bool:
     if one.numel() != other.numel() or one.numel() < 2:
         return False
     shaped = one if one.shape == other.shape else one.reshape(other.shape)
-    size = float(other.norm())
-    return size > 0 and float((shaped - other).norm()) <= tolerance * size
+    size, whole = float(shaped.norm()), float(other.norm())
+    if not size or not whole:
+        return False
+    factor = float((shaped * other).sum()) / whole**2
+    return float((shaped - factor * other).norm()) <= tolerance * size

@@ -23,9 +23,15 @@ from lossleuth.tape.window import Window
 
 # Both sides are computed in float64: what is left between them is no rounding.
 EXACT = 1e-6
-# Updates that are made on the recorded batch, along either gradient.
-FOLLOWED = 20
+# Updates that are made on the recorded batch, along either gradient, the first as long as the
+# program's own times each of these.
+FOLLOWED = 12
+LENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
+# What is smaller than this share of the whole gradient is rounding of zero.
+NOTHING = 1e-9
 MOST_SCALARS = 12
+# Where nothing is right: so many parameters, with a gradient of at least this cosine.
+FEWEST, ALIKE = 3, 0.1
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,26 @@ def hand_step(window: Window, names: dict[int, str]) -> HandStep | None:
             best = (count, truth, factor, matches)
     if best is None:
         return None
-    _, truth, factor, matches = best
+    count, truth, factor, matches = best
+    if not count and not _is_likely(truth, matches, made):
+        return None
     return _compared(window, truth, factor, matches, made, names)
+
+
+def _is_likely(truth: Truth, matches: dict[int, list[_Match]], made: dict[int, Tensor]) -> bool:
+    """Whether a number may be the loss though no parameter follows its gradient exactly."""
+    if len(matches) < FEWEST:
+        return False
+    dot = size = whole = 0.0
+    for number, found in matches.items():
+        true = truth.of[number]
+        best = max(found, key=lambda m: abs(m.factor) / max(m.rest, EXACT), default=None)
+        if best is not None:
+            value = made[best.number]
+            dot += float((value * true).sum())
+            size += float(value.norm()) ** 2
+        whole += float(true.norm()) ** 2
+    return size > 0 and whole > 0 and abs(dot) > ALIKE * math.sqrt(size * whole)
 
 
 def _compared(
@@ -92,24 +116,30 @@ def _compared(
     made: dict[int, Tensor],
     names: dict[int, str],
 ) -> HandStep:
-    tape = window.tape
+    tape, makers = window.tape, window.tape.makers()
     used: dict[int, int] = {}
     wrong: list[int] = []
     gap = size = 0.0
+    total = math.hypot(*(float(truth.of[number].norm()) for number in matches))
     for number, found in matches.items():
         true = truth.of[number]
         distances = {m.number: float((made[m.number] / factor - true).norm()) for m in found}
         if not distances:
             continue
-        used[number] = min(distances, key=lambda i: distances[i])
+        parallel = [m.number for m in found if m.rest < EXACT]
+        # A multiple of the truth counts as it was made first; later ones have a rate in them.
+        nearest = min(distances, key=lambda i: distances[i])
+        used[number] = nearest
+        if parallel and distances[nearest] > EXACT * float(true.norm()):
+            used[number] = min(parallel, key=lambda i: makers[i].number if i in makers else -1)
         whole = float(true.norm())
-        if distances[used[number]] > EXACT * whole:
+        if distances[used[number]] > max(EXACT * whole, NOTHING * total):
             wrong.append(number)
         gap, size = math.hypot(gap, distances[used[number]]), math.hypot(size, whole)
-    operation = tape.makers()[truth.loss]
+    operation = makers[truth.loss]
     place = None
     if wrong:
-        place = fault_place(tape, truth, [used[i] for i in wrong], factor, EXACT)
+        place = fault_place(tape, truth, [used[i] for i in wrong], EXACT)
     right = [i for i in used if i not in wrong]
     told = {i: names.get(i, f"a tensor of shape {tape.layouts[i].shape}") for i in used}
     own = along = None
@@ -162,40 +192,47 @@ def _common_factor(matches: dict[int, list[_Match]]) -> tuple[float, int]:
 def _followed(
     window: Window, truth: Truth, used: dict[int, int], factor: float
 ) -> tuple[float | None, float | None]:
-    """The batch's loss after some updates along the program's gradient, and along the true one."""
-    tape = window.tape
-    length = _update_length(tape, list(used))
+    """The batch's loss after some updates along the program's gradient, and along the true one.
+
+    Each is given the best of several lengths: one that is too long says nothing of its direction.
+    """
+    length = _update_length(window.tape, list(used))
     if not length or not math.isfinite(length):
         return None, None
     try:
-        return (
-            _loss_along(tape, truth, used, factor, length),
-            _loss_along(tape, truth, used, None, length),
+        own, true = (
+            [_loss_along(window.tape, truth, used, by, share * length) for share in LENGTHS]
+            for by in (factor, None)
         )
     except CannotReplay:
         return None, None
+    return min(own, key=_or_worst), min(true, key=_or_worst)
+
+
+def _or_worst(loss: float) -> float:
+    return loss if math.isfinite(loss) else math.inf
 
 
 def _loss_along(
     tape: Tape, truth: Truth, used: dict[int, int], factor: float | None, length: float
 ) -> float:
-    """Without a factor, along the true gradient."""
+    """Plain gradient descent, the first step so long; without a factor, along the true gradient."""
     numbers = list(used)
     at = {i: tape.value(i).detach().double().clone() for i in numbers}
-    loss = math.nan
+    loss, rate = math.nan, 0.0
     for _ in range(FOLLOWED + 1):
         if factor is None:
             found = gradient_of(tape, truth.loss, numbers, at)
-            loss, directions = found.value, {i: found.of.get(i) for i in numbers}
+            loss, given = found.value, found.of
         else:
             made = values_of(tape, [truth.loss, *used.values()], at)
             loss = float(made[truth.loss])
-            directions = {i: made[used[i]] / factor for i in numbers}
-        given = {i: d for i, d in directions.items() if d is not None}
+            given = {i: made[used[i]] / factor for i in numbers}
         size = math.hypot(*(float(d.norm()) for d in given.values()))
         if not size or not math.isfinite(size):
             break
-        at = {i: at[i] - length / size * given[i] if i in given else at[i] for i in numbers}
+        rate = rate or length / size
+        at = {i: at[i] - rate * given[i] if i in given else at[i] for i in numbers}
     return loss
 
 

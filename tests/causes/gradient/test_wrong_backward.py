@@ -127,3 +127,8 @@ def test_a_wrong_gradient_that_could_not_be_followed_is_suspected() -> None:
 
 def test_a_right_gradient_worked_out_by_hand_is_sound() -> None:
     check_refuted(judge(seen(**hand(1e-16))), "1.0e-16", "3 recorded steps")
+
+
+def test_batches_that_do_not_agree_leave_it_suspected() -> None:
+    evidence = alternating(*(hand(along_own=own) for own in (2.5, 2.5, 2.5, 0.2)))
+    assert judge(evidence).status is Status.SUSPECTED
