@@ -229,3 +229,13 @@ def test_what_cannot_be_changed_from_outside_is_not_tried(tmp_path: Path) -> Non
     found, _, _ = examined(tmp_path, executor, [cause("a", curable(ONE))])
     assert found.status == "cannot_tell"
     assert len(executor.calls) == 2
+
+
+def test_a_fault_that_is_plain_is_cured_before_anything_is_tried(tmp_path: Path) -> None:
+    """What else seems wrong is tried where the fault is not."""
+    plain = cause("plain", lambda e: says(Status.REFUTED if e.cures else Status.PROVEN, cure=ONE))
+    found, _, told = examined(tmp_path, Recorded(flat), [plain, cause("b", curable(TWO))])
+    assert found.ranked == ["plain", "b"]
+    looks = [i for i, sentence in enumerate(told) if "looking again" in sentence]
+    tries = [i for i, sentence in enumerate(told) if "trying" in sentence]
+    assert looks[0] < tries[0]

@@ -95,7 +95,9 @@ def decided_by_trial(
         reasons = [evidence.failed[c] for c in changes if c in evidence.failed]
         if reasons and len(reasons) == len(changes):
             told = f"{fault.because} The trial could not be made: {reasons[0]}."
-            return replace(fault, status=Status.SUSPECTED, because=told)
+            # What only a trial could show has not been shown.
+            status = Status.UNTESTED if fault.wrongness is None else Status.SUSPECTED
+            return replace(fault, status=status, because=told)
         return replace(fault, status=Status.SUSPECTED, wants=tuple(changes))
     best = max(answers, key=lambda effect: (effect.seeds >= 3, effect.nats))
     if best.is_better and best.nats >= least:

@@ -83,9 +83,13 @@ class Examination:
             known = judgements = self._judge(evidence, cured=False)
             self._tell_ruled_out(judgements)
             for round_number in range(MOST_ROUNDS):
-                trials = self._trials(evidence, cures, round_number)
-                evidence, judgements = self._try(trials, evidence, judgements, cured=bool(cures))
                 cure = self._new_cure(judgements, cures)
+                if cure is None:
+                    trials = self._trials(evidence, cures, round_number)
+                    evidence, judgements = self._try(
+                        trials, evidence, judgements, cured=bool(cures)
+                    )
+                    cure = self._new_cure(judgements, cures)
                 if round_number == 0:
                     first, known = evidence, dict(judgements)
                 else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen
+from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps
 
 from lossleuth.causes.precision.update_swallowed import GAIN, WANTS, judge
 from lossleuth.types import Evidence, Status
@@ -43,3 +43,9 @@ def test_tensors_without_a_reading_are_left_out() -> None:
 )
 def test_without_readings_it_is_untested(evidence: Evidence) -> None:
     check_untested(judge(evidence), "was not measured")
+
+
+def test_at_a_rate_of_zero_there_is_nothing_to_be_lost() -> None:
+    columns = {"swallowed_share": [[1.0]] * 4, "update_rms": [[0.0]] * 4}
+    evidence = seen(steps=steps(4, lr=0.0), columns=columns, sizes=[100], parameters=["w"])
+    check_untested(judge(evidence), "rate of 0")

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 
-from lossleuth.causes.reasoning import decided_by_trial, optimizer_place
+from lossleuth.causes.reasoning import decided_by_trial, finite, optimizer_place
 from lossleuth.types import (
     Cause,
     Change,
@@ -47,6 +47,9 @@ def judge(evidence: Evidence) -> Judgement:
     updates = evidence.columns.get("update_rms")
     if not swallowed or not updates:
         return untested("what is lost of an update was not measured")
+    rates = finite(evidence.series("lr"))
+    if rates and not max(rates):
+        return untested("at a learning rate of 0 there is no update to be lost")
     shares = []
     for lost, made in zip(swallowed, updates, strict=False):
         pairs = [
