@@ -40,6 +40,11 @@ def backward_place(evidence: Evidence) -> Where | None:
     return _phase(evidence, "backward")
 
 
+def clip_place(evidence: Evidence) -> Where | None:
+    """The line that clips, where it was seen, else the one that updates."""
+    return _phase(evidence, "clip") or update_place(evidence)
+
+
 def optimizer_place(evidence: Evidence) -> Where | None:
     """The line that made the optimizer, else the one that lets it step."""
     made = [o.get("place") for o in evidence.settings.get("optimizers", ())]

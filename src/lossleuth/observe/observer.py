@@ -162,12 +162,14 @@ class Observer:
     def clipped(self, norm: Any, limit: float) -> None:
         """Gradients were clipped by norm; `norm` is what it was."""
         self._window.clips.append(Clip(kept(norm), float(limit)))
+        self._window.places.setdefault("clip", user_place() or "")
         self._limits_seen.add(float(limit))
         self._mark("clip")
 
     @guarded
     def about_to_clip_by_value(self, parameters: Sequence[Tensor], limit: float) -> None:
         """Gradients will be clipped element by element."""
+        self._window.places.setdefault("clip", user_place() or "")
         norm, cosine = value_clip_effect(parameters, float(limit))
         self._window.clips.append(Clip(norm, float(limit), by_value=True, cosine=cosine))
 

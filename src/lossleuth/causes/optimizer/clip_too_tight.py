@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import statistics
 
-from lossleuth.causes.reasoning import decided_by_trial, finite, setting_place, update_place
+from lossleuth.causes.reasoning import clip_place, decided_by_trial, finite, setting_place
 from lossleuth.types import (
     Cause,
     Change,
@@ -69,7 +69,7 @@ def judge(evidence: Evidence) -> Judgement:
     fault = Judgement(
         Status.SUSPECTED,
         because,
-        setting_place(evidence, "clip") or update_place(evidence),
+        setting_place(evidence, "clip") or clip_place(evidence),
         Wrongness("factor of clipping", usual, 1.0, 0.0),
         remedy="Raise the limit of clipping.",
     )
