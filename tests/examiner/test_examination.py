@@ -55,7 +55,7 @@ def test_a_run_that_learns_and_shows_nothing_is_healthy(tmp_path: Path) -> None:
     assert len(executor.calls) == 1
     (plan,) = executor.calls[0]
     assert plan.tape == tuple(w for w in WINDOWS if w < 30)
-    assert "1 of 1 causes ruled out by what was observed" in told
+    assert "1 of 1 causes ruled out by what was observed: a" in told
 
 
 def test_a_suspicion_is_tried_on_all_seeds_and_proven(tmp_path: Path) -> None:

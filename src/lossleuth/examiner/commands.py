@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from lossleuth.examiner.examination import Examination, Request, known_causes
 from lossleuth.examiner.judging import explained as explained_away
 from lossleuth.examiner.judging import judge_all, stood_down
 from lossleuth.examiner.learning import learning
+from lossleuth.examiner.progress import Telling
 from lossleuth.examiner.verdict import Verdict, ranked, status_of
 from lossleuth.files import make_directory
 from lossleuth.observe.background import Background
@@ -43,15 +43,12 @@ def examine_script(
     known_causes(only)
     directory = _free(out or dated_directory())
 
-    def told(sentence: str) -> None:
-        if not quiet:
-            print(f"  {sentence}", file=sys.stderr, flush=True)
-
     request = Request(script.name, directory, steps, budget, seeds, trials, tuple(only))
     jobs = max(1, min(MOST_JOBS, os.cpu_count() or 1))
     background = Background(program, jobs, forks=True)
     try:
-        verdict = Examination(background, request, told).run()
+        with Telling(quiet=quiet) as told:
+            verdict = Examination(background, request, told).run()
     finally:
         background.close()
     verdict.write(directory)

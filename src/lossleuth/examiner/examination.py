@@ -309,8 +309,9 @@ class Examination:
         return self._until - time.monotonic() > share * self._request.budget
 
     def _tell_ruled_out(self, judgements: dict[str, Judgement]) -> None:
-        count = sum(j.status is Status.REFUTED for j in judgements.values())
-        self._told(f"{count} of {len(judgements)} causes ruled out by what was observed")
+        refuted = [i for i, j in judgements.items() if j.status is Status.REFUTED]
+        told = f"{len(refuted)} of {len(judgements)} causes ruled out by what was observed"
+        self._told(f"{told}: {', '.join(refuted)}" if refuted else told)
 
 
 def known_causes(only: Sequence[str]) -> list[Cause]:
