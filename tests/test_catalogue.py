@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -48,3 +49,16 @@ def test_a_cause_is_found_by_its_name() -> None:
     assert cause("label_offset").id == "label_offset"
     with pytest.raises(BadInput, match="see `lossleuth causes`"):
         cause("label_ofset")
+
+
+def test_a_measured_dose_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "doses.json"
+    monkeypatch.setattr("lossleuth.catalogue.DOSES", path)
+    assert "How little" not in page(cause("lr_too_high"))
+    known = {"lr_too_high": {"ladder": [100.0, 10.0, 3.0], "smallest_proven": 10.0}}
+    path.write_text(json.dumps(known))
+    assert "100, 10, 3" in page(cause("lr_too_high"))
+    assert "10 is the least that is proven" in page(cause("lr_too_high"))
+    known["lr_too_high"]["smallest_proven"] = None  # type: ignore[assignment]  # none at all
+    path.write_text(json.dumps(known))
+    assert "none is proven" in page(cause("lr_too_high"))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import pkgutil
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 import lossleuth.causes
 from lossleuth.types import BadInput, Cause, Stage
 
+# Measured by the lab, and never typed.
+DOSES = Path(lossleuth.causes.__file__).parent / "doses.json"
 HEADINGS = (
     "What it means",
     "Why training fails",
@@ -44,6 +48,20 @@ def cause(identifier: str) -> Cause:
 
 
 def page(cause: Cause) -> str:
-    """The page of a cause: the docstring of its file."""
+    """The page of a cause: the docstring of its file, and how little of it was found."""
     name = f"lossleuth.causes.{cause.stage.value}.{cause.id}"
-    return (import_module(name).__doc__ or "").strip()
+    text = (import_module(name).__doc__ or "").strip()
+    dose = smallest_dose(cause.id)
+    return text if dose is None else f"{text}\n\nHow little of it is found\n    {dose}"
+
+
+def smallest_dose(identifier: str) -> str | None:
+    """What `lossleuth lab --doses` has measured of a cause, in a sentence; None if nothing."""
+    try:
+        known = json.loads(DOSES.read_text(encoding="utf-8"))[identifier]
+    except (OSError, KeyError):
+        return None
+    ladder = ", ".join(f"{dose:g}" for dose in known["ladder"])
+    smallest = known["smallest_proven"]
+    found = "none is proven" if smallest is None else f"{smallest:g} is the least that is proven"
+    return f"Of the doses {ladder} in the lab's plain host, {found}."

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lossleuth.catalogue import DOSES
 from lossleuth.lab import doses
 from lossleuth.lab.cells import Cell
 from lossleuth.lab.programs.planting import fault_of
@@ -77,5 +78,4 @@ def test_a_fault_without_a_dose_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_committed_is_of_the_sources_as_they_are() -> None:
-    results = Path(__file__).parents[2] / "docs" / "lab"
-    assert doses.stale(doses.read(results)) == []
+    assert doses.stale(doses.read(DOSES.parent)) == []

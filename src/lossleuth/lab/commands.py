@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from lossleuth.catalogue import DOSES
 from lossleuth.lab import table
 from lossleuth.lab.cells import chosen
 from lossleuth.lab.doses import measured
@@ -28,7 +29,8 @@ def run_lab(
 ) -> None:
     """Examine what was asked for; what is known of unchanged sources is not examined again."""
     if doses:
-        measured(folder, tuple(faults), budget=budget, show=show)
+        # Beside the causes, whose pages tell of it.
+        measured(DOSES.parent, tuple(faults), budget=budget, show=show)
         return
     cells = chosen(tuple(hosts), tuple(faults), only_pairs=pairs, only_invented=invented)
     for cell in cells:

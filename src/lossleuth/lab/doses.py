@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lossleuth.catalogue import causes
+from lossleuth.catalogue import DOSES, causes
 from lossleuth.files import replace_file
 from lossleuth.lab.cells import Cell
 from lossleuth.lab.examined import examined
@@ -15,7 +15,7 @@ from lossleuth.lab.programs.planting import Fault, fault_of
 from lossleuth.lab.rows import Row, digest
 from lossleuth.types import BadInput
 
-FILE = "doses.json"
+FILE = DOSES.name
 HOST = "plain"
 
 Examine = Callable[[Cell], Row]
