@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lossleuth.observe.observer import Observer
 
 VARIABLE = "LOSSLEUTH_WATCH"
+OWN_CHILD = "lossleuth.observe.child"
 STARTUP_FOLDER = str(Path(__file__).parent / "startup")
 
 
@@ -197,6 +198,9 @@ class Watch:
 
 def start_from_environment() -> None:
     """Watch this process if its environment says so; never fail."""
+    if OWN_CHILD in sys.orig_argv:
+        # The script's own process, which begins to watch by itself.
+        return
     try:
         order = Order(**json.loads(os.environ[VARIABLE]))
         if order.process != os.getpid():

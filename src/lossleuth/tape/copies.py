@@ -7,14 +7,19 @@ that thing. Once linked, what depends on what is known again, and where gradient
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
 
 from lossleuth.tape.replay import Replay
 from lossleuth.tape.substitutes import CannotReplay
-from lossleuth.tape.tape import Tape
+from lossleuth.tape.tape import Operation, Tape
 
 FEWEST_ELEMENTS = 8
-# Results that are compared with a leaf, those made last first.
-MOST_COMPARED = 48
+# Results like a leaf that are compared with it number by number, those made last first.
+MOST_COMPARED = 8
 # Distance of two copies, as a share of their norm: a change of type in between is allowed.
 SAME = 1e-5
 
@@ -22,13 +27,20 @@ SAME = 1e-5
 def link_copies(tape: Tape) -> None:
     """Find such leaves and note what each is a copy of; each is looked at once."""
     first_use = _first_uses(tape)
+    uses = {
+        number: use
+        for number in (*tape.leaves, *tape.opaque)
+        if number not in tape.compared
+        and _may_be_copy(tape, number)
+        and (use := tape.opaque.get(number, first_use.get(number))) is not None
+    }
+    tape.compared.update(uses)
+    values = {number: value for number in uses if (value := _value(tape, number)) is not None}
+    sizes = {value.numel() for value in values.values()}
     fed = tape.fed_by_parameters(tape.operations)
-    for number in (*tape.leaves, *tape.opaque):
-        if number in tape.compared or not _may_be_copy(tape, number):
-            continue
-        tape.compared.add(number)
-        use = tape.opaque.get(number, first_use.get(number))
-        source = None if use is None else _source(tape, number, use, fed)
+    marks = _marks(tape, fed, sizes, max(uses.values(), default=0)) if values else []
+    for number, value in values.items():
+        source = _source(tape, number, value, uses[number], marks)
         if source is not None:
             tape.copies[number] = source
 
@@ -40,34 +52,73 @@ def _may_be_copy(tape: Tape, number: int) -> bool:
     return not (trained or whole or math.prod(layout.shape) < FEWEST_ELEMENTS)
 
 
-def _source(tape: Tape, leaf: int, use: int, fed: set[int]) -> int | None:
+def _value(tape: Tape, leaf: int) -> Tensor | None:
+    """The numbers of a leaf; None where they could stand anywhere."""
     held = tape.snapshots[leaf] if leaf in tape.opaque else tape.value(leaf)
     value = held.detach().double().reshape(-1)
     size = float(value.norm())
-    if not size or not math.isfinite(size) or not float(value.std()):
-        return None
-    groups = tape.groups
-    made = [
-        o
-        for operation in tape.operations[:use]
-        for o in operation.outputs
-        if o is not None
-        and o in fed
-        and groups[o] != groups[leaf]
-        and math.prod(tape.layouts[o].shape) == value.numel()
-        and tape.layouts[o].dtype.is_floating_point
-    ]
-    wanted = list(dict.fromkeys(reversed(made)))[:MOST_COMPARED]
-    if not wanted:
-        return None
+    return value if size and math.isfinite(size) and float(value.std()) else None
+
+
+class _Mark(NamedTuple):
+    """What is kept of a result: enough to see that it is another one than a leaf."""
+
+    operation: int
+    number: int
+    elements: int
+    size: float
+    along: float
+
+
+def _marks(tape: Tape, fed: set[int], sizes: set[int], before: int) -> list[_Mark]:
+    """All results of such sizes that depend on parameters, as they were when they were made."""
+    found: list[_Mark] = []
+
+    def each(operation: Operation, _args: Any, result: Any, _as_recorded: Any) -> None:
+        results = result if isinstance(result, list | tuple) else (result,)
+        for number, value in zip(operation.outputs, results, strict=False):
+            known = number is not None and number in fed and isinstance(value, Tensor)
+            if known and value.numel() in sizes and value.is_floating_point():
+                assert number is not None
+                found.append(_Mark(operation.number, number, value.numel(), *_mark(value)))
+
+    wanted = [o for op in tape.operations[:before] for o in op.outputs if o in fed]
     try:
-        found = Replay(tape, wide=False, gradients=False).run(wanted, before=use)
+        Replay(tape, wide=False, gradients=False).run(
+            [o for o in wanted if o is not None], before=before, each=each
+        )
     except CannotReplay:
-        return None
-    for number in wanted:
-        other = found[number].detach().double().reshape(-1)
-        if float((other - value).norm()) <= SAME * size:
-            return number
+        return []
+    return found
+
+
+def _mark(value: Tensor) -> tuple[float, float]:
+    flat = value.detach().double().reshape(-1)
+    direction = torch.arange(flat.numel(), dtype=torch.float64).cos()
+    return float(flat.norm()), float(flat @ direction)
+
+
+def _source(tape: Tape, leaf: int, value: Tensor, use: int, marks: Sequence[_Mark]) -> int | None:
+    size, along = _mark(value)
+    near = SAME * size
+    like = [
+        m
+        for m in marks
+        if m.operation < use
+        and m.elements == value.numel()
+        and tape.groups[m.number] != tape.groups[leaf]
+        and abs(m.size - size) <= near
+        # The direction that both are seen along is as long as the root of half their elements.
+        and abs(m.along - along) <= near * math.sqrt(value.numel())
+    ]
+    for mark in reversed(like[-MOST_COMPARED:]):
+        try:
+            replay = Replay(tape, wide=False, gradients=False)
+            found = replay.run([mark.number], before=mark.operation + 1)[mark.number]
+        except CannotReplay:
+            continue
+        if float((found.detach().double().reshape(-1) - value).norm()) <= near:
+            return mark.number
     return None
 
 
