@@ -12,6 +12,8 @@ from torch.utils import _python_dispatch as dispatch
 
 from lossleuth.tape.capture import Capture
 from lossleuth.tape.frames import place_of
+from lossleuth.tape.loss_kernels import recognise_loss, value_of
+from lossleuth.tape.neutral import neutral
 from lossleuth.tape.schemas import tensors_in
 from lossleuth.tape.window import Backward, Gradients, Update, Window
 
@@ -28,6 +30,8 @@ class Recorder:
         self.window = Window(step, self.capture.tape)
         self._entered = False
         self._hooks: list[Any] = []
+        # Calls of custom functions whose results were looked at.
+        self._recognised = 0
         # The node of the graph, and which of its results, that each module's result came from.
         self._nodes: dict[int, tuple[Any, int]] = {}
 
@@ -87,6 +91,7 @@ class Recorder:
         for root, number in zip(roots, known, strict=True):
             if number is not None:
                 capture.note_function_output(root, number)
+        self._recognise_losses()
         for number, parameter in window.tape.parameters.items():
             capture.note_hooks(parameter, number)
         given = [s.detach().clone() if isinstance(s, Tensor) else None for s in seeds]
@@ -119,6 +124,15 @@ class Recorder:
                 if number is not None
             }
         self.window.backwards.append(run)
+
+    def _recognise_losses(self) -> None:
+        """Losses of compiled kernels, while what they have computed is still there."""
+        tape = self.window.tape
+        with dispatch._disable_current_modes(), neutral(wide=False, gradients=False):
+            for call in tape.functions[self._recognised :]:
+                for number in call.outputs.values():
+                    recognise_loss(tape, call, number, value_of(self.capture.tensor(number)))
+        self._recognised = len(tape.functions)
 
     def _watch_functions(self) -> list[Any]:
         """Keep what goes into the backward of each custom function, and what comes out."""
