@@ -34,7 +34,10 @@ def test_libraries_are_noted_and_the_user_is_not(tmp_path: Path) -> None:
         "note_imports(Path(sys.argv[1]))\n"
     )
     subprocess.run([sys.executable, script, tmp_path], check=True)
-    names = noted_imports(tmp_path) or []
+    found = noted_imports(tmp_path)
+    assert found is not None
+    assert found.own == ["helper_of_mine"]
+    names = found.library
     assert "numpy.linalg._linalg" in names
     assert "numpy" not in names
     assert not [n for n in names if n.startswith(("lossleuth", "helper"))]
@@ -52,7 +55,9 @@ def test_a_module_of_the_user_is_a_stranger(
         del sys.modules[module.__name__]
 
 
-@pytest.mark.parametrize("content", ["", "{", "{}", "[1]", '"torch"'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "{}", "[1]", '"torch"', '{"library": [1], "own": []}']
+)
 def test_what_is_no_list_of_names_counts_as_nothing(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
     assert noted_imports(tmp_path) is None
@@ -60,4 +65,6 @@ def test_what_is_no_list_of_names_counts_as_nothing(tmp_path: Path, content: str
 
 def test_a_note_is_plain_json(tmp_path: Path) -> None:
     note_imports(tmp_path)
-    assert json.loads((tmp_path / FILE).read_text()) == noted_imports(tmp_path)
+    found = noted_imports(tmp_path)
+    assert found is not None
+    assert json.loads((tmp_path / FILE).read_text()) == found._asdict()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lossleuth.observe.background import OUTPUT, Background, Plan
-from lossleuth.observe.imports import FILE
+from lossleuth.observe.imports import FILE, Imports
 from lossleuth.observe.nursery import Forked, Nursery
 from lossleuth.observe.program import Program
 from lossleuth.record.read import Record
@@ -78,7 +78,7 @@ def test_a_script_that_sets_variables_is_not_forked(tmp_path: Path) -> None:
 def nursery(tmp_path: Path) -> Iterator[Nursery]:
     script = tmp_path / "train.py"
     script.write_text("import sys; print(sys.argv); sys.exit(int(sys.argv[1]))")
-    made = Nursery(script, ["json.decoder"], dict(os.environ))
+    made = Nursery(script, Imports(["json.decoder"], []), dict(os.environ))
     yield made
     made.close()
 
@@ -109,7 +109,14 @@ def test_a_signal_is_told_and_waiting_ends(nursery: Nursery, tmp_path: Path) -> 
 
 def test_an_import_of_the_users_own_keeps_it_from_being_used(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("")
-    made = Nursery(tmp_path / "train.py", ["mine"], dict(os.environ))
+    made = Nursery(tmp_path / "train.py", Imports(["mine"], []), dict(os.environ))
+    assert not made.is_ready(30.0)
+    made.close()
+
+
+def test_a_library_under_a_name_of_the_users_keeps_it_from_being_used(tmp_path: Path) -> None:
+    """As with a copy of a library that the script puts first on its path."""
+    made = Nursery(tmp_path / "train.py", Imports(["json.decoder"], ["json"]), dict(os.environ))
     assert not made.is_ready(30.0)
     made.close()
 
@@ -127,7 +134,9 @@ def test_a_nursery_that_died_forks_nothing_and_its_runs_count_as_killed(
 def test_when_its_owner_is_gone_it_leaves(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path; from lossleuth.observe.nursery import Nursery\n"
-        "n = Nursery(Path('x.py'), ['json'], dict(os.environ)); assert n.is_ready(30)\n"
+        "from lossleuth.observe.imports import Imports\n"
+        "n = Nursery(Path('x.py'), Imports(['json'], []), dict(os.environ))\n"
+        "assert n.is_ready(30)\n"
         "print(n._process.pid, flush=True); os._exit(0)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

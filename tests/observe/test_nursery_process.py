@@ -23,7 +23,9 @@ def spoken(lines: list[object]) -> list[dict[str, object]]:
 
 def test_it_says_when_it_is_ready_and_leaves_with_its_input(tmp_path: Path) -> None:
     modules = ["json.decoder", "there_is_no_such_module"]
-    assert spoken([{"script": str(tmp_path / "x.py"), "modules": modules}]) == [{"state": "ready"}]
+    assert spoken([{"script": str(tmp_path / "x.py"), "modules": modules, "own": []}]) == [
+        {"state": "ready"}
+    ]
 
 
 def test_without_a_request_it_says_nothing() -> None:
@@ -32,5 +34,5 @@ def test_without_a_request_it_says_nothing() -> None:
 
 def test_a_module_of_the_user_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("print('noise on standard output')")
-    (said,) = spoken([{"script": str(tmp_path / "x.py"), "modules": ["mine"]}])
+    (said,) = spoken([{"script": str(tmp_path / "x.py"), "modules": ["mine"], "own": []}])
     assert "mine" in str(said["state"])

@@ -148,9 +148,9 @@ class Background:
     def _prepare(self, directory: Path) -> None:
         """Once a run has said what it imports, have a process ready that has imported it."""
         if self._forks and self._nursery is None:
-            modules = noted_imports(directory)
-            if modules is not None:
-                self._nursery = Nursery(self._program.script, modules, self._environment())
+            imports = noted_imports(directory)
+            if imports is not None:
+                self._nursery = Nursery(self._program.script, imports, self._environment())
 
     def _environment(self) -> dict[str, str]:
         # The same for all: what is observed must be what is tried.

@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from lossleuth.files import replace_file
 from lossleuth.places import is_library
@@ -19,19 +20,28 @@ OWN = "lossleuth"
 
 
 def note_imports(directory: Path) -> None:
-    """Write down the library modules that this process has, in the order of their import."""
-    names = without_parents(_library_modules())
+    """Write down the modules that this process has, in the order of their import."""
+    names = {"library": without_parents(_library_modules()), "own": strangers()}
     with replace_file(directory / FILE) as stream:
         stream.write(json.dumps(names).encode())
 
 
-def noted_imports(directory: Path) -> list[str] | None:
+class Imports(NamedTuple):
+    """Modules of libraries, and the user's own."""
+
+    library: list[str]
+    own: list[str]
+
+
+def noted_imports(directory: Path) -> Imports | None:
     """What a run has written down, or None if it has not, or not yet."""
     try:
         names = json.loads((directory / FILE).read_bytes())
-    except (OSError, ValueError):
+        found = Imports(names["library"], names["own"])
+    except (OSError, ValueError, TypeError, KeyError):
         return None
-    return names if isinstance(names, list) and all(isinstance(n, str) for n in names) else None
+    sound = all(isinstance(part, list) and all(isinstance(n, str) for n in part) for part in found)
+    return found if sound else None
 
 
 def without_parents(names: Iterable[str]) -> list[str]:

@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lossleuth.observe.imports import Imports
+
 # What the process says of itself.
 READY = "ready"
 
@@ -46,9 +48,7 @@ class Forked:
 class Nursery:
     """Starts the process and asks it for runs; when this end is closed, it leaves."""
 
-    def __init__(
-        self, script: Path, modules: Sequence[str], environment: Mapping[str, str]
-    ) -> None:
+    def __init__(self, script: Path, imports: Imports, environment: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "lossleuth.observe.nursery_process"],
             env=dict(environment),
@@ -61,7 +61,7 @@ class Nursery:
         self._codes: dict[int, int] = {}
         self._started: list[int] = []
         self._state: str | None = None
-        self._ask({"script": str(script), "modules": list(modules)})
+        self._ask({"script": str(script), "modules": imports.library, "own": imports.own})
 
     def is_ready(self, wait: float = 0.0) -> bool:
         """Whether it has imported everything, after waiting for it so long."""

@@ -59,14 +59,15 @@ def main() -> None:
     first = requests.next(None)
     if first is None:
         return
-    _say(answers, {"state": _prepare(Path(first["script"]), first["modules"])})
+    state = _prepare(Path(first["script"]), first["modules"], set(first["own"]))
+    _say(answers, {"state": state})
     run = _serve(requests, answers)
     if run is not None:
         os.close(answers)
         _become(run, nothing)
 
 
-def _prepare(script: Path, modules: list[str]) -> str:
+def _prepare(script: Path, modules: list[str], users: set[str]) -> str:
     """Import everything; "ready", or why no run may be forked from here."""
     sys.path[0] = str(script.resolve().parent)
     for name in modules:
@@ -77,7 +78,9 @@ def _prepare(script: Path, modules: list[str]) -> str:
         importlib.import_module("lossleuth.observe.hooks")
     # Nothing of this is garbage: no collector of a forked run need look at it.
     gc.freeze()
+    # Neither may the user's own be here already, nor a library's under a name of theirs.
     own = [name for name in strangers() if not name.startswith("lossleuth")]
+    own += [name for name in sys.modules if name in users]
     return f"modules of the user were imported: {own[:3]}" if own else "ready"
 
 
