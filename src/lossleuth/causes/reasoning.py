@@ -40,6 +40,11 @@ def backward_place(evidence: Evidence) -> Where | None:
     return _phase(evidence, "backward")
 
 
+def rule_place(evidence: Evidence) -> Where | None:
+    """The user's own line that writes to parameters, if there is one."""
+    return first_place(p for w in evidence.windows for p in w.get("update_places") or ())
+
+
 def clip_place(evidence: Evidence) -> Where | None:
     """The line that clips, where it was seen, else the one that updates."""
     return _phase(evidence, "clip") or update_place(evidence)

@@ -29,6 +29,7 @@ from lossleuth.probes.supply import supply
 from lossleuth.probes.target_places import target_places
 from lossleuth.probes.teacher import teacher
 from lossleuth.probes.terms import terms
+from lossleuth.probes.update_places import update_places
 from lossleuth.probes.update_truth import update_truths
 from lossleuth.tape.copies import link_copies
 from lossleuth.tape.roles import Roles, find_roles
@@ -63,6 +64,7 @@ PROBES: dict[str, Probe] = {
     "stale_share": lambda w, _: stale_share(w),
     "handling": lambda w, _: handling(w),
     "updates": lambda w, _: update_truths(w),
+    "update_places": lambda w, _: update_places(w),
     "reported": lambda w, _: reported(w),
     "precision": lambda w, roles: precision(w, roles.run) if roles else [],
     "first_non_finite": lambda w, roles: first_non_finite(w, roles.run) if roles else None,

@@ -24,7 +24,7 @@ from lossleuth.tape.contents import (
     seen_alike,
     written_tensors,
 )
-from lossleuth.tape.frames import custom_function, place_of
+from lossleuth.tape.frames import custom_function, in_own_optimizer, place_of
 from lossleuth.tape.schemas import (
     EMPTY,
     is_view,
@@ -189,6 +189,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
                 owner = self._owner(tensor) if owner is None else owner
                 if owner is not None:
                     self._overwritten.add(self.tape.groups[owner])
+                    self._note_writer(self.tape.groups[owner])
             return func(*args, **kwargs)
         inputs = list(tensors_in((args, kwargs)))
         numbers = tuple(map(self.number_of, inputs))
@@ -261,6 +262,14 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         for leaf in self._leaves_in.get(self.tape.groups[owner], ()):
             if leaf not in self.tape.snapshots:
                 self.tape.snapshots[leaf] = self._quietly(self.tape.contents[leaf].clone)
+
+    def _note_writer(self, group: int) -> None:
+        """Remember the line of the user's that writes to a parameter."""
+        leaf = self.tape.leaves.get(group)
+        if leaf is not None and leaf.requires_grad and leaf.is_floating_point():
+            place, by_user = place_of()
+            if place is not None and by_user and not in_own_optimizer():
+                self.tape.writers.setdefault(place)
 
     def _meet_unwritten(self, tensor: Tensor, number: int, writes: list[Tensor]) -> None:
         """Memory that is read before torch has written it was filled by somebody else."""

@@ -16,6 +16,7 @@ from lossleuth.tape.tape import Place
 # With the separator: torchvision begins like torch and is not.
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _OURS = str(Path(lossleuth.__file__).parent) + os.sep
+_OPTIMIZERS = str(Path(torch.__file__).parent / "optim") + os.sep
 _APPLY = str(Path(torch.__file__).parent / "autograd" / "function.py")
 
 
@@ -34,6 +35,16 @@ def place_of(frame: FrameType | None = None) -> tuple[Place | None, bool]:
             library = Place(name, at.f_lineno)
         at = at.f_back  # type: ignore[assignment]  # None ends the walk
     return library, False
+
+
+def in_own_optimizer() -> bool:
+    """Whether an optimizer of torch's own is at work, called by the user's code."""
+    at: FrameType | None = sys._getframe(1)
+    while at is not None and is_library(at.f_code.co_filename):
+        if at.f_code.co_filename.startswith(_OPTIMIZERS):
+            return True
+        at = at.f_back
+    return False
 
 
 def custom_function() -> FrameType | None:

@@ -116,6 +116,9 @@ class Tape:
     copies: dict[int, int] = field(default_factory=dict)
     compared: set[int] = field(default_factory=set)
 
+    # Lines of the user's own code that wrote to leaves while nothing was recorded: an optimizer's.
+    writers: dict[Place, None] = field(default_factory=dict)
+
     def value(self, tensor: int) -> Tensor:
         """What a leaf held when it was first used."""
         snapshot = self.snapshots.get(tensor)

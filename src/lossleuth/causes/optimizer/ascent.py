@@ -26,6 +26,7 @@ from lossleuth.causes.reasoning import (
     decided_by_trial,
     finite,
     library_place,
+    rule_place,
     update_place,
 )
 from lossleuth.types import (
@@ -71,7 +72,7 @@ def judge(evidence: Evidence) -> Judgement:
     fault = Judgement(
         Status.SUSPECTED,
         because,
-        where or update_place(evidence),
+        where or rule_place(evidence) or update_place(evidence),
         Wrongness("cosine with the way down", value, 1.0, 1e-6),
         remedy="Turn the sign of the loss or of the update around.",
     )

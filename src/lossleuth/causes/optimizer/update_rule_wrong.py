@@ -25,7 +25,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lossleuth.causes.reasoning import decided_by_trial, library_place, optimizer_place
+from lossleuth.causes.reasoning import (
+    decided_by_trial,
+    library_place,
+    optimizer_place,
+    rule_place,
+)
 from lossleuth.types import (
     Cause,
     Change,
@@ -66,7 +71,7 @@ def judge(evidence: Evidence) -> Judgement:
     fault = Judgement(
         Status.SUSPECTED,
         because,
-        library_place(evidence) or optimizer_place(evidence),
+        library_place(evidence) or rule_place(evidence) or optimizer_place(evidence),
         Wrongness("share of the update that no rule explains", last["error"], 0.0, last["floor"]),
         remedy="Correct the rule, or use torch's own optimizer.",
     )

@@ -1,0 +1,18 @@
+"""Which lines of the user's own code write to the parameters?"""
+
+from __future__ import annotations
+
+from lossleuth.tape.window import Window
+
+
+def update_places(window: Window) -> list[str]:
+    """File and line of each, in an optimizer of the user's or in the loop itself."""
+    tape = window.tape
+    groups = {tape.groups[number] for number in tape.parameters}
+    found = {str(place): None for place in tape.writers}
+    for operation in tape.operations:
+        # What a gradient was asked for is no update: weights are made before the first.
+        late = bool(window.backwards) and operation.number >= window.backwards[0].at
+        if late and operation.place and groups & {tape.groups[i] for i in operation.written}:
+            found.setdefault(str(operation.place))
+    return list(found)
