@@ -41,3 +41,11 @@ def test_loaded_packages_have_their_versions() -> None:
     packages = imported_packages()
     assert packages["numpy"] == np.__version__
     assert "pip" not in packages
+
+
+def test_a_library_of_the_system_is_not_the_scripts() -> None:
+    found = Provenance()
+    found.listen()
+    ctypes.CDLL("libc.so.6")
+    found.stop()
+    assert found.libraries == {}

@@ -46,7 +46,9 @@ class Provenance:
         if event == "open":
             self._opened(arguments)
         elif event == "ctypes.dlopen" and arguments and isinstance(arguments[0], str):
-            self.libraries.setdefault(_absolute(arguments[0]))
+            # A bare name is looked for among the system's, and is no file of the script's.
+            if os.sep in arguments[0]:
+                self.libraries.setdefault(_absolute(arguments[0]))
         elif event in ("os.putenv", "os.unsetenv") and _is_users_doing():
             self.variables.setdefault(os.fsdecode(arguments[0]))
 
