@@ -81,14 +81,16 @@ def assert_taped_steps_are_healthy(record: Record, name: str) -> None:
     ("name", "steps", "backwards", "updated_by", "tokens", "supervised"),
     [
         ("plain", 12, 1, ["AdamW"], 128, 128),
-        ("accumulation", 6, 3, ["Adam"], 384, None),
-        ("amp", 10, 1, None, 128, 128),
+        pytest.param("accumulation", 6, 3, ["Adam"], 384, None, marks=pytest.mark.slow),
+        pytest.param("amp", 10, 1, None, 128, 128, marks=pytest.mark.slow),
         pytest.param("checkpointed", 8, 1, ["SGD"], 128, 128, marks=pytest.mark.slow),
         ("compiled", 6, 1, ["AdamW"], None, 128),
-        ("two_optimizers", 6, 2, ["AdamW", "SGD", "Adam"], 128, 128),
+        pytest.param(
+            "two_optimizers", 6, 2, ["AdamW", "SGD", "Adam"], 128, 128, marks=pytest.mark.slow
+        ),
         pytest.param("closure", 4, None, ["LBFGS"], None, None, marks=pytest.mark.slow),
         pytest.param("manual_no_grad", 6, 1, ["by hand"], 128, 128, marks=pytest.mark.slow),
-        ("manual_data", 6, 2, ["by hand"], 256, 256),
+        pytest.param("manual_data", 6, 2, ["by hand"], 256, 256, marks=pytest.mark.slow),
         ("hand_gradient", 6, 0, ["SGD"], None, None),
         pytest.param("loader", 16, 1, ["NAdam"], 128, 128, marks=pytest.mark.slow),
         ("hf_trainer", 8, 2, ["AdamW"], 136, 128),
