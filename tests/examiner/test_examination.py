@@ -12,6 +12,7 @@ from small_examinations import Recorded, Silent, always, cause, curable, says
 
 from lossleuth.causes.reasoning import decided_by_trial
 from lossleuth.examiner.choosing import MOST_STEPS
+from lossleuth.examiner.commands import examine_record
 from lossleuth.examiner.examination import (
     WINDOWS,
     Examination,
@@ -222,6 +223,8 @@ def test_a_program_without_autograd_is_looked_at_once_more(tmp_path: Path) -> No
     assert found.status == "healthy"
     assert any("made by hand" in sentence for sentence in told)
     assert [plan.by_hand for (plan,) in executor.calls] == [False, True]
+    # Judged again from what was saved, it is that look which counts.
+    assert examine_record(tmp_path / "out").steps == found.steps
 
 
 def test_what_cannot_be_changed_from_outside_is_not_tried(tmp_path: Path) -> None:

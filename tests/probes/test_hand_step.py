@@ -67,3 +67,11 @@ def test_a_step_that_writes_to_nothing_is_none() -> None:
     window, names = recorded(Program())
     window.tape.operations.clear()
     assert hand_step(window, names) is None
+
+
+def test_where_the_true_gradient_leads_nowhere_nothing_is_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lossleuth.probes.hand_step.LENGTHS", (1e300,))
+    step = found(Program(through=wrong_of_tanh))
+    assert (step.followed, step.along_own, step.along_true) == (0, None, None)

@@ -10,7 +10,13 @@ from pathlib import Path
 from lossleuth.catalogue import cause as cause_of
 from lossleuth.catalogue import causes, page
 from lossleuth.examiner.evidence import evidence_of
-from lossleuth.examiner.examination import Examination, Request, known_causes
+from lossleuth.examiner.examination import (
+    OBSERVED,
+    OBSERVED_BY_HAND,
+    Examination,
+    Request,
+    known_causes,
+)
 from lossleuth.examiner.judging import explained as explained_away
 from lossleuth.examiner.judging import judge_all, stood_down
 from lossleuth.examiner.learning import learning
@@ -57,8 +63,8 @@ def examine_script(
 
 def examine_record(directory: Path) -> Verdict:
     """Judge a saved record again: no torch, no trials."""
-    observed = directory / "observed"
-    evidence = evidence_of(observed if observed.is_dir() else directory)
+    looks = (directory / OBSERVED_BY_HAND, directory / OBSERVED)
+    evidence = evidence_of(next((look for look in looks if look.is_dir()), directory))
     known = causes()
     judgements = explained_away(known, stood_down(known, judge_all(known, evidence)))
     order = ranked(known, judgements)

@@ -31,6 +31,8 @@ from lossleuth.observe.background import Executor, Finished, Plan, last_words
 from lossleuth.trial import TAPED, Measured, RunKey, Trials
 from lossleuth.types import BadInput, Cause, Change, Effect, Evidence, Judgement, Status
 
+# Folders of a run's first look, and of the one for programs without autograd.
+OBSERVED, OBSERVED_BY_HAND = "observed", "observed-by-hand"
 # Steps that are recorded and replayed, as far as the run gets.
 WINDOWS = (0, 1, 4, 16, 60, 150)
 CURED_WINDOWS = (1, 24, 60)
@@ -72,7 +74,7 @@ class Examination:
 
     def run(self) -> Verdict:
         """Observe, judge and try; Ctrl-C ends with what is known."""
-        directory = self._request.out / "observed"
+        directory = self._request.out / OBSERVED
         judgements: dict[str, Judgement] = {}
         evidence = Evidence()
         state = Learning(None, "nothing was observed")
@@ -159,7 +161,7 @@ class Examination:
     def _observe_hands(self, plan: Plan, reason: BadInput) -> Evidence:
         """Without a backward pass and an optimizer, a program may train all the same."""
         self._told("no backward pass was seen: looking for updates that are made by hand")
-        directory = plan.directory.with_name(f"{plan.directory.name}-by-hand")
+        directory = plan.directory.with_name(OBSERVED_BY_HAND)
         (finished,) = self._executor.run([replace(plan, directory=directory, by_hand=True)])
         try:
             evidence = self._read(finished)

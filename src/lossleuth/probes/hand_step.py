@@ -206,7 +206,9 @@ def _followed(
         )
     except CannotReplay:
         return None, None
-    return min(own, key=_or_worst), min(true, key=_or_worst)
+    best_own, best_true = min(own, key=_or_worst), min(true, key=_or_worst)
+    # Where the true gradient leads to no number, there is nothing to compare with.
+    return (best_own, best_true) if math.isfinite(best_true) else (None, None)
 
 
 def _or_worst(loss: float) -> float:
