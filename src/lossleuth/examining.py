@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lossleuth.examiner.commands import examine_script
 from lossleuth.examiner.examination import Examination, Request
 from lossleuth.examiner.verdict import Verdict
+from lossleuth.report.writing import write_reports
 
 if TYPE_CHECKING:
     import torch
@@ -21,9 +22,10 @@ def run(script: str | Path, arguments: Sequence[str] = (), **options: Any) -> Ve
     """Examine a training script as `lossleuth run` does; options are those of the command."""
     options.setdefault("quiet", True)
     out = options.pop("out", None)
-    verdict, _ = examine_script(
+    verdict, directory = examine_script(
         Path(script), arguments, out=None if out is None else Path(out), **options
     )
+    write_reports(directory, verdict)
     return verdict
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +20,8 @@ TAPED = frozenset(
     ("follow_true_gradient", "follow_cross_entropy", "skip_softmax", "weigh_micro_batches")
 )
 SHORTER, FEWEST_STEPS = 3, 20
+# How far apart the seeds of paired runs are.
+SEED_SHIFT = 1000
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,10 @@ class Trials:
             wanted += [RunKey(self._base, seed, steps) for seed in range(seeds)]
             wanted += [RunKey((*self._base, change), seed, steps) for seed in range(seeds)]
         self._make([key for key in dict.fromkeys(wanted) if key not in self._known])
-        return {c: self._effect(c, seeds, longer * self._steps_of(c)) for c in changes}
+        return {
+            c: effect_of(self._known, self._base, c, seeds, longer * self._steps_of(c))
+            for c in changes
+        }
 
     def _steps_of(self, change: Change) -> int:
         if not any(c.name in TAPED for c in (*self._base, change)):
@@ -104,7 +109,7 @@ class Trials:
                 key.steps,
                 self._seconds,
                 loss_steps=(0, 1, *measured_steps(key.steps)),
-                seed_shift=1000 * key.seed,
+                seed_shift=SEED_SHIFT * key.seed,
                 changes=key.changes,
             )
             for i, key in enumerate(wanted)
@@ -127,49 +132,54 @@ class Trials:
         except BadInput as reason:
             return str(reason)
         with record:
-            ended = record.ended or {}
-            if ended.get("how") == "intervention failed":
-                return str(ended.get("error"))
-            return measured(record, finished.plan.steps)
+            return _outcome(record, finished.plan.steps)
 
-    def _effect(self, change: Change, seeds: int, steps: int) -> Effect | str:
-        differences, without, with_change, starts = [], [], [], []
-        measure = "true loss"
-        for seed in range(seeds):
-            a = self._known.get(RunKey(self._base, seed, steps), "not run")
-            b = self._known.get(RunKey((*self._base, change), seed, steps), "not run")
-            if isinstance(a, str) or isinstance(b, str):
-                return a if isinstance(a, str) else str(b)
-            # A run that breaks has no loss of any kind; others must have the same.
-            if math.isfinite(a.end) and math.isfinite(b.end):
-                if a.measure != b.measure:
-                    return f"one run gives a {a.measure}, the other a {b.measure}"
-                if a.steps != b.steps:
-                    return f"one run was measured at {a.told_steps}, the other at {b.told_steps}"
-            measure = b.measure if math.isinf(a.end) else a.measure
-            without.append(a.end)
-            with_change.append(b.end)
-            starts.append(a.start)
-            differences.append(_difference(a.end, b.end))
-        error = _standard_error(differences)
-        if len(set(differences)) == 1 and seeds > 1 and math.isfinite(differences[0]):
-            # Seeds change nothing here: what is left is the noise between batches.
-            a = self._known[RunKey(self._base, 0, steps)]
-            b = self._known[RunKey((*self._base, change), 0, steps)]
-            assert isinstance(a, Measured) and isinstance(b, Measured)
-            pairs = zip(a.losses, b.losses, strict=False)
-            error = _standard_error([_difference(x, y) for x, y in pairs])
-        return Effect(
-            change,
-            _mean(differences),
-            error,
-            seeds,
-            steps,
-            _mean(without),
-            _mean(with_change),
-            _mean(starts),
-            measure,
-        )
+
+def effect_of(
+    known: Mapping[RunKey, Measured | str],
+    base: tuple[Change, ...],
+    change: Change,
+    seeds: int,
+    steps: int,
+) -> Effect | str:
+    """What a change did, by the runs that are known, or why that cannot be said."""
+    differences, without, with_change, starts = [], [], [], []
+    measure = "true loss"
+    for seed in range(seeds):
+        a = known.get(RunKey(base, seed, steps), "not run")
+        b = known.get(RunKey((*base, change), seed, steps), "not run")
+        if isinstance(a, str) or isinstance(b, str):
+            return a if isinstance(a, str) else str(b)
+        # A run that breaks has no loss of any kind; others must have the same.
+        if math.isfinite(a.end) and math.isfinite(b.end):
+            if a.measure != b.measure:
+                return f"one run gives a {a.measure}, the other a {b.measure}"
+            if a.steps != b.steps:
+                return f"one run was measured at {a.told_steps}, the other at {b.told_steps}"
+        measure = b.measure if math.isinf(a.end) else a.measure
+        without.append(a.end)
+        with_change.append(b.end)
+        starts.append(a.start)
+        differences.append(_difference(a.end, b.end))
+    error = _standard_error(differences)
+    if len(set(differences)) == 1 and seeds > 1 and math.isfinite(differences[0]):
+        # Seeds change nothing here: what is left is the noise between batches.
+        a = known[RunKey(base, 0, steps)]
+        b = known[RunKey((*base, change), 0, steps)]
+        assert isinstance(a, Measured) and isinstance(b, Measured)
+        pairs = zip(a.losses, b.losses, strict=False)
+        error = _standard_error([_difference(x, y) for x, y in pairs])
+    return Effect(
+        change,
+        _mean(differences),
+        error,
+        seeds,
+        steps,
+        _mean(without),
+        _mean(with_change),
+        _mean(starts),
+        measure,
+    )
 
 
 def measured_steps(steps: int) -> range:
@@ -204,6 +214,51 @@ def measured(record: Record, steps: int) -> Measured | str:
         return f"it made {len(losses)} steps, where {steps} were expected"
     at = tuple(range(len(losses))[-count:])
     return Measured(tuple(losses[-count:]), losses[0], "differentiated loss", at)
+
+
+def saved_records(directory: Path) -> Iterator[tuple[RunKey, Record]]:
+    """The runs of trials that were made before, by the records that they left."""
+    for path in sorted(directory.glob("*/*/record.log")):
+        try:
+            record = Record.open(path)
+        except BadInput:
+            continue
+        with record:
+            header = record.header
+            if "changes" in header and header.get("stop_steps"):
+                changes = tuple(Change.of(name, **options) for name, options in header["changes"])
+                seed = int(header["seed_shift"]) // SEED_SHIFT
+                yield RunKey(changes, seed, int(header["stop_steps"])), record
+
+
+def saved_runs(directory: Path) -> dict[RunKey, Measured | str]:
+    """How the runs of saved trials came out."""
+    return {key: _outcome(record, key.steps) for key, record in saved_records(directory)}
+
+
+def saved_effects(
+    known: Mapping[RunKey, Measured | str], base: tuple[Change, ...]
+) -> dict[Change, Effect]:
+    """What is known of every change that was tried on top of others: the longest trial of each."""
+    found: dict[Change, Effect] = {}
+    for key in sorted(known, key=lambda key: (key.steps, key.seed)):
+        if len(key.changes) == len(base) + 1 and key.changes[:-1] == base:
+            change = key.changes[-1]
+            effect = effect_of(known, base, change, key.seed + 1, key.steps)
+            before = found.get(change)
+            fewer = (
+                before is not None and isinstance(effect, Effect) and effect.seeds < before.seeds
+            )
+            if isinstance(effect, Effect) and not fewer:
+                found[change] = effect
+    return found
+
+
+def _outcome(record: Record, steps: int) -> Measured | str:
+    ended = record.ended or {}
+    if ended.get("how") == "intervention failed":
+        return str(ended.get("error"))
+    return measured(record, steps)
 
 
 def _sentence(found: Measured | str) -> str:

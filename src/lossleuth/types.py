@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,6 +82,23 @@ class Change(NamedTuple):
         'scale_lr(factor=0.1)'
         """
         return cls(name, tuple(sorted(options.items())))
+
+    @classmethod
+    def told(cls, sentence: str) -> Change:
+        """The change that a sentence tells of.
+
+        >>> Change.told("use_rule(rule=AdamW)") == Change.of("use_rule", rule="AdamW")
+        True
+        """
+        name, _, inside = sentence.rstrip(")").partition("(")
+        options: dict[str, float | int | str | bool] = {}
+        for part in filter(None, inside.split(", ")):
+            key, _, value = part.partition("=")
+            try:
+                options[key] = ast.literal_eval(value)
+            except (ValueError, SyntaxError):
+                options[key] = value
+        return cls.of(name, **options)
 
     @property
     def sentence(self) -> str:

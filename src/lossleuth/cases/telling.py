@@ -23,9 +23,11 @@ def tell(name: str, out: Path | None, show: Print) -> int:
     # Nothing heavy is loaded before the first words are on the screen.
     from lossleuth.examiner.commands import examine_script
     from lossleuth.report.terminal import lines
+    from lossleuth.report.writing import write_reports
 
     began = time.monotonic()
     verdict, directory = examine_script(story.script, [], out=out)
+    written = write_reports(directory, verdict)
     show("")
     for line in lines(verdict):
         show(line)
@@ -38,7 +40,7 @@ def tell(name: str, out: Path | None, show: Print) -> int:
     for line in story.text.splitlines():
         show(line)
     show("")
-    show(f"({time.monotonic() - began:.0f} s; everything is in {directory})")
+    show(f"({time.monotonic() - began:.0f} s; the report is {written[1]})")
     show("For your own script: lossleuth run YOUR_SCRIPT.py [ITS ARGUMENTS]")
     return verdict.exit_code
 

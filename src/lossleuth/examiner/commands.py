@@ -1,4 +1,4 @@
-"""What the commands `run`, `examine`, `causes` and `explain` do."""
+"""What the commands `run`, `causes` and `explain` do."""
 
 from __future__ import annotations
 
@@ -9,19 +9,9 @@ from pathlib import Path
 
 from lossleuth.catalogue import cause as cause_of
 from lossleuth.catalogue import causes, page
-from lossleuth.examiner.evidence import evidence_of
-from lossleuth.examiner.examination import (
-    OBSERVED,
-    OBSERVED_BY_HAND,
-    Examination,
-    Request,
-    known_causes,
-)
-from lossleuth.examiner.judging import explained as explained_away
-from lossleuth.examiner.judging import judge_all, stood_down
-from lossleuth.examiner.learning import learning
+from lossleuth.examiner.examination import Examination, Request, known_causes
 from lossleuth.examiner.progress import Telling
-from lossleuth.examiner.verdict import Verdict, ranked, status_of
+from lossleuth.examiner.verdict import Verdict
 from lossleuth.files import make_directory
 from lossleuth.observe.background import Background
 from lossleuth.observe.program import Program
@@ -42,6 +32,7 @@ def examine_script(
     trials: bool = True,
     only: Sequence[str] = (),
     quiet: bool = False,
+    as_json: bool = False,
 ) -> tuple[Verdict, Path]:
     """Examine a script and write its verdict; the verdict and its directory."""
     program = Program(script, tuple(arguments))
@@ -53,7 +44,7 @@ def examine_script(
     jobs = max(1, min(MOST_JOBS, os.cpu_count() or 1))
     background = Background(program, jobs, forks=True)
     try:
-        with Telling(quiet=quiet) as told:
+        with Telling(quiet=quiet, as_json=as_json) as told:
             verdict = Examination(background, request, told).run()
     finally:
         background.close()
@@ -61,21 +52,9 @@ def examine_script(
     return verdict, directory
 
 
-def examine_record(directory: Path) -> Verdict:
-    """Judge a saved record again: no torch, no trials."""
-    looks = (directory / OBSERVED_BY_HAND, directory / OBSERVED)
-    evidence = evidence_of(next((look for look in looks if look.is_dir()), directory))
-    known = causes()
-    judgements = explained_away(known, stood_down(known, judge_all(known, evidence)))
-    order = ranked(known, judgements)
-    state = learning(evidence)
-    status = status_of(order, judgements, learns=bool(state.learns))
-    return Verdict(status, judgements, order, len(evidence.steps), 0.0, (state.sentence,))
-
-
 def as_json(verdict: Verdict) -> str:
-    """The verdict as it is written."""
-    return json.dumps(verdict.as_json(), indent=2, allow_nan=False)
+    """The verdict as it is written, on one line."""
+    return json.dumps(verdict.as_json(), allow_nan=False)
 
 
 def listed() -> list[str]:

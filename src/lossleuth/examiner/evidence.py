@@ -17,6 +17,10 @@ COLUMNS = (
 )
 
 
+# Readings of one kind that are held at most, and steps that are held in any case.
+MOST_CELLS, FEWEST_STEPS = 1_000_000, 1_000
+
+
 def evidence_of(
     directory: Path,
     effects: Mapping[Change, Effect] | None = None,
@@ -28,7 +32,8 @@ def evidence_of(
         for event in record.events():
             events.setdefault(event.kind, []).append(event.data)
         names = list(record.parameter_names)
-        rows = list(record.rows(matrices=False))
+        chosen = _chosen(len(record), len(names))
+        rows = [row for part in chosen for row in record.rows(part, matrices=False)]
         ended = dict(record.ended or {})
         unfinished = events.get("unfinished", [])
         if unfinished:
@@ -37,9 +42,13 @@ def evidence_of(
             steps=[row.scalars for row in rows],
             parameters=names,
             sizes=[record.parameter_sizes[name] for name in names],
-            columns={c: record.matrix(c).tolist() for c in COLUMNS if c in record.columns},
+            columns={
+                c: [row for part in chosen for row in record.matrix(c, part).tolist()]
+                for c in COLUMNS
+                if c in record.columns
+            },
             windows=events.get("tape", []),
-            settings=_settings(events.get("settings", [])),
+            settings=settings_of(events.get("settings", [])),
             origins=_last(events, "origins"),
             provenance=_last(events, "provenance"),
             ending=ended | _ending(directory),
@@ -49,7 +58,19 @@ def evidence_of(
         )
 
 
-def _settings(declared: list[dict[str, Any]]) -> dict[str, Any]:
+def _chosen(steps: int, parameters: int) -> list[slice]:
+    """All steps; of a run that is too long to be held, its beginning and its end.
+
+    >>> _chosen(100, 8)
+    [slice(None, None, None)]
+    """
+    most = max(FEWEST_STEPS, MOST_CELLS // max(1, parameters))
+    if steps <= most:
+        return [slice(None)]
+    return [slice(0, most // 2), slice(steps - most // 2, None)]
+
+
+def settings_of(declared: list[dict[str, Any]]) -> dict[str, Any]:
     """The latest that knows of optimizers: at the end of a run they may be gone."""
     known = [settings for settings in declared if settings.get("optimizers")]
     return dict((known or declared or [{}])[-1])

@@ -1,8 +1,13 @@
-"""What is being done, while it is done: a moving line in a terminal, plain lines elsewhere."""
+"""What is being done, while it is done: a moving line in a terminal, plain lines elsewhere.
+
+Programs that read along get JSON, one object on each line.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -17,15 +22,17 @@ class Telling:
     ...     told("nothing is shown")
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, as_json: bool = False) -> None:
         self._quiet = quiet
+        self._as_json = as_json
+        self._began = time.monotonic()
         self._shown: Progress | None = None
         self._task: TaskID | None = None
         self._latest: str | None = None
 
     def __enter__(self) -> Telling:
         """Begin to move, if there is somebody to see it."""
-        if not self._quiet and sys.stderr.isatty():
+        if not self._quiet and not self._as_json and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -42,6 +49,11 @@ class Telling:
     def __call__(self, sentence: str) -> None:
         """Say what is being done now."""
         if self._quiet:
+            return
+        if self._as_json:
+            seconds = round(time.monotonic() - self._began, 1)
+            line = json.dumps({"progress": sentence, "seconds": seconds})
+            print(line, file=sys.stderr, flush=True)
             return
         if self._shown is None:
             print(f"  {sentence}", file=sys.stderr, flush=True)

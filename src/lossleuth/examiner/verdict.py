@@ -9,8 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from lossleuth.files import replace_file
-from lossleuth.record import strict_json
-from lossleuth.types import Cause, Effect, Judgement, Stage, Status
+from lossleuth.record import strict_json, values
+from lossleuth.types import (
+    BadInput,
+    Cause,
+    Change,
+    Effect,
+    Judgement,
+    Stage,
+    Status,
+    Where,
+    Wrongness,
+)
 
 SCHEMA = 1
 FILE = "verdict.json"
@@ -49,14 +59,10 @@ class Verdict:
             "refuted": self.of(Status.REFUTED),
             "untested": self.of(Status.UNTESTED),
             "errored": self.of(Status.ERRORED),
-            "details": {
-                i: {"status": j.status.value, "because": j.because}
-                | ({} if j.wrongness is None else {"wrongness": _plain(j.wrongness._asdict())})
-                | ({} if j.harm is None else {"harm": _plain_harm(j.harm)})
-                for i, j in self.judgements.items()
-            },
+            "details": {i: _plain_details(j) for i, j in self.judgements.items()},
             "steps": self.steps,
             "seconds": round(self.seconds, 3),
+            "notes": list(self.notes),
         }
 
     def write(self, directory: Path) -> Path:
@@ -65,6 +71,23 @@ class Verdict:
         with replace_file(path) as stream:
             stream.write(strict_json.dumps(self.as_json()).encode())
         return path
+
+    @classmethod
+    def read(cls, directory: Path) -> Verdict:
+        """A verdict as it was written; BadInput if there is none that can be read."""
+        path = directory / FILE
+        try:
+            known = json.loads(path.read_text(encoding="utf-8"))
+            judgements = {i: _judgement(found) for i, found in known["details"].items()}
+            order = [found["id"] for found in known["causes"]]
+            notes = tuple(map(str, known.get("notes", ())))
+            status, steps, seconds = known["status"], known["steps"], known["seconds"]
+            return cls(str(status), judgements, order, int(steps), float(seconds), notes)
+        except OSError:
+            found = f"none in {directory}"
+        except (ValueError, KeyError, TypeError, AttributeError):
+            found = f"another kind of file at {path}"
+        raise BadInput(f"a {FILE} of schema {SCHEMA}", found, "make it with `lossleuth examine`")
 
 
 def ranked(causes: Sequence[Cause], judgements: Mapping[str, Judgement]) -> list[str]:
@@ -96,6 +119,40 @@ def _plain_cause(identifier: str, judgement: Judgement) -> dict[str, Any]:
         "harm": None if judgement.harm is None else _plain_harm(judgement.harm),
         "remedy": judgement.remedy,
     }
+
+
+def _plain_details(judgement: Judgement) -> dict[str, Any]:
+    """All that is known of one cause: enough to make the judgement again from it."""
+    found: dict[str, Any] = {"status": judgement.status.value, "because": judgement.because}
+    if judgement.wrongness is not None:
+        found["wrongness"] = _plain(judgement.wrongness._asdict())
+    if judgement.harm is not None:
+        found["harm"] = _plain_harm(judgement.harm)
+    if judgement.where is not None:
+        found["where"] = judgement.where._asdict()
+    if judgement.remedy:
+        found["remedy"] = judgement.remedy
+    if judgement.cure is not None:
+        found["cure"] = judgement.cure.sentence
+    return found
+
+
+def _judgement(known: Mapping[str, Any]) -> Judgement:
+    """What `_plain_details` wrote."""
+    where, wrongness, harm = (known.get(name) for name in ("where", "wrongness", "harm"))
+    return Judgement(
+        Status(known["status"]),
+        str(known["because"]),
+        None if where is None else Where(**where),
+        None if wrongness is None else Wrongness(**values.restore(wrongness)),
+        None if harm is None else Effect(**values.restore(harm | _change(harm))),
+        str(known.get("remedy", "")),
+        cure=Change.told(known["cure"]) if "cure" in known else None,
+    )
+
+
+def _change(harm: Mapping[str, Any]) -> dict[str, Change]:
+    return {"change": Change.told(harm["change"])}
 
 
 def _plain_harm(harm: Effect) -> dict[str, Any]:

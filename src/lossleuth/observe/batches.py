@@ -11,6 +11,7 @@ from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from lossleuth.kernels.tokens import count_supervised, token_fingerprint
+from lossleuth.observe.bigram import TokenPairs
 from lossleuth.observe.clipping import unwrapped
 from lossleuth.observe.origins import token_run
 from lossleuth.observe.unigram import TargetCounts, is_counted
@@ -33,6 +34,7 @@ class Batches:
         self._tokens: list[tuple[Tensor, int]] = []
         self._targets: list[tuple[Tensor, int, int, int]] = []
         self._counts = TargetCounts()
+        self._pairs = TokenPairs()
         self.runs: list[NDArray[np.int64]] = []
         self.target_runs: list[NDArray[np.int64]] = []
         # Length of a row of tokens.
@@ -71,6 +73,10 @@ class Batches:
         else:
             self._look(window, step)
 
+    def floors(self) -> dict[str, float]:
+        """What the seen tokens allow, in nats per token."""
+        return self._pairs.floors()
+
     def _look(self, window: StepWindow, step: int) -> None:
         tokens, self._tokens = self._tokens, []
         targets, self._targets = self._targets, []
@@ -81,6 +87,8 @@ class Batches:
                 # Neither does a lookup that is the same everywhere.
                 if not seen.consecutive and seen.largest > seen.smallest:
                     window.lookups.append(seen)
+                    if is_counted(step):
+                        self._pairs.add(tensor)
                     if len(self.runs) < MOST_RUNS:
                         _keep_run(self.runs, tensor)
                         self.row = int(tensor.shape[-1])

@@ -324,6 +324,7 @@ class Observer:
     @guarded
     def trace_origins(self, files: Sequence[str]) -> None:
         """Say which of these files the first weights and tokens stand in."""
+        self._event("floors", self._batches.floors())
         rates, limits = sorted(self._rates_seen), sorted(self._limits_seen)
         schedulers = list(self.made_schedulers)
         known = Known(self._table.samples, self._batches, rates, limits, schedulers)

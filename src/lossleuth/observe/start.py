@@ -173,6 +173,11 @@ class Watch:
 
         directory = Path(self._order.directory)
         header = dict(self._order.header, process=os.getpid(), started=time.time())
+        if self._order.seed_shift is not None:
+            # What makes this run different from another of the same script.
+            header["changes"] = list(self._order.changes)
+            header["seed_shift"] = self._order.seed_shift
+            header["stop_steps"] = self._order.stop_steps
         if not self._main:
             directory = directory / "processes" / str(os.getpid())
             header["parent"] = self._order.process

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -25,8 +25,12 @@ def watch_script(
     *,
     activations: bool = False,
     tape: Sequence[int] = (),
+    finished: Callable[[Path], None] = lambda _: None,
 ) -> None:
-    """Run the script under watch; leave this process as the script left its own."""
+    """Run the script under watch; leave this process as the script left its own.
+
+    `finished` is called with the record's directory before that, where there is a step in it.
+    """
     program = Program(script, tuple(arguments))
     program.check()
     directory = free_directory(out or dated_directory())
@@ -41,7 +45,10 @@ def watch_script(
     save_ending(directory, ending)
     for sentence in summary(directory, ending):
         print(f"lossleuth: {sentence}", file=sys.stderr)
-    if ending.code == 0 and not _steps(directory):
+    steps = _steps(directory)
+    if steps:
+        finished(directory)
+    if ending.code == 0 and not steps:
         sys.exit(2)
     leave_like(ending)
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
+from typing import TextIO
 
 from lossleuth.examiner.verdict import Verdict
-from lossleuth.types import Judgement, Status, Where
+from lossleuth.report.sources import source_at, told
+from lossleuth.types import Judgement, Status
 
 WIDTH = 80
 # Lines of source that are shown around a place.
 AROUND = 1
+COLOURS = {"proven": 31, "suspected": 33, "healthy": 32, "cannot_tell": 36}
 
 
-def lines(verdict: Verdict) -> Iterator[str]:
+def is_coloured(stream: TextIO) -> bool:
+    """Whether somebody sees colours there and wants them."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def lines(verdict: Verdict, *, coloured: bool = False) -> Iterator[str]:
     """The verdict, line by line: the answer, its proof, what it is not, what was not tested."""
-    yield from _answer(verdict)
+    for line in _answer(verdict):
+        code = COLOURS.get(verdict.status, 0)
+        yield f"\x1b[1;{code}m{line}\x1b[0m" if coloured else line
     for number, identifier in enumerate(verdict.ranked, 1):
         judgement = verdict.judgements[identifier]
         yield ""
@@ -48,31 +58,21 @@ def _answer(verdict: Verdict) -> Iterator[str]:
     else:
         first = verdict.ranked[0]
         where = verdict.judgements[first].where
-        at = f", at {_told(where)}" if where is not None and where.file else ""
+        at = f", at {told(where)}" if where is not None and where.file else ""
         yield from _wrapped(f"The cause is {first} ({verdict.judgements[first].status.value}){at}.")
-
-
-def _told(where: Where) -> str:
-    name = where.file or "?"
-    return name if where.line is None else f"{name}:{where.line}"
 
 
 def _place(judgement: Judgement) -> Iterator[str]:
     where = judgement.where
     if where is None or where.file is None:
         return
-    yield _plain(f"   at {_told(where)}" + (f" in {where.module}" if where.module else ""))
-    if where.line is None:
+    yield _plain(f"   at {told(where)}" + (f" in {where.module}" if where.module else ""))
+    source = source_at(where, AROUND)
+    if source is None:
         return
-    try:
-        source = Path(where.file).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return
-    first = max(1, where.line - AROUND)
-    for number in range(first, min(len(source), where.line + AROUND) + 1):
-        mark = ">" if number == where.line else " "
-        shown = source[number - 1].rstrip()[: WIDTH - 12]
-        yield f"   {mark} {number:>5} {_plain(shown)}"
+    for number, line in enumerate(source.lines, source.first):
+        mark = ">" if number == source.marked else " "
+        yield f"   {mark} {number:>5} {_plain(line[: WIDTH - 12])}"
 
 
 def _plain(text: str) -> str:

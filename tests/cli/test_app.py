@@ -11,7 +11,8 @@ import pytest
 import typer
 
 from lossleuth import __version__
-from lossleuth.cli import _plainly, app
+from lossleuth.cli import app
+from lossleuth.cli.app import plainly
 from lossleuth.settings import option_name, rules
 from lossleuth.train.settings import TrainSettings
 
@@ -80,7 +81,7 @@ def test_a_closed_pipe_is_no_crash() -> None:
 def test_what_the_machine_lacks_is_one_sentence(
     failure: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    @_plainly
+    @plainly
     def verb() -> None:
         raise failure
 

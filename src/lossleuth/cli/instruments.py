@@ -1,0 +1,39 @@
+"""Verbs for those who work on lossleuth or set it up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lossleuth.cli.app import app, plainly
+
+
+@app.command()
+@plainly
+def lab(
+    host: Annotated[list[str] | None, typer.Option(help="only this host (repeat)")] = None,
+    fault: Annotated[list[str] | None, typer.Option(help="only this fault (repeat)")] = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="two faults at once")] = False,
+    invented: Annotated[bool, typer.Option("--invented", help="faults of no cause")] = False,
+    doses: Annotated[bool, typer.Option("--doses", help="how little is still proven")] = False,
+    again: Annotated[bool, typer.Option("--again", help="also what is known")] = False,
+    budget: Annotated[float, typer.Option(min=1, help="seconds per verdict")] = 120.0,
+    out: Annotated[Path, typer.Option(help="folder of the results")] = Path("docs/lab"),
+) -> None:
+    """Plant known faults in healthy scripts and keep what is said of them."""
+    from lossleuth.lab.commands import run_lab
+
+    chosen = {"pairs": pairs, "invented": invented, "doses": doses, "again": again}
+    run_lab(out, host or [], fault or [], **chosen, budget=budget, show=typer.echo)
+
+
+@app.command()
+@plainly
+def doctor() -> None:
+    """Print versions, threads, devices, kernels and whether runs can be written."""
+    from lossleuth.doctor import findings
+
+    for thing, found in findings(Path("runs")):
+        typer.echo(f"{thing:<15} {found}")

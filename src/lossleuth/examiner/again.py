@@ -1,0 +1,62 @@
+"""Judging a saved run again, from its records alone: no torch, no new trials."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from lossleuth.catalogue import causes
+from lossleuth.examiner.choosing import merged
+from lossleuth.examiner.evidence import evidence_of
+from lossleuth.examiner.examination import OBSERVED, OBSERVED_BY_HAND
+from lossleuth.examiner.judging import explained, judge_all, stood_down
+from lossleuth.examiner.learning import learning
+from lossleuth.examiner.verdict import Verdict, ranked, status_of
+from lossleuth.record.read import Record
+from lossleuth.trial import saved_effects, saved_runs
+from lossleuth.types import BadInput, Change, Evidence
+
+
+def look_of(directory: Path) -> Path:
+    """Where the record is that a run's verdict rests on."""
+    looks = (directory / OBSERVED_BY_HAND, directory / OBSERVED)
+    return next((look for look in looks if look.is_dir()), directory)
+
+
+def examine_record(directory: Path) -> Verdict:
+    """Judge a saved run by its record, the trials beside it, and what was seen with cures in."""
+    known_causes = causes()
+    tried = saved_runs(directory / "trials")
+    first = _first_look(directory)
+    first = replace(first, effects=saved_effects(tried, ()))
+    known = stood_down(known_causes, judge_all(known_causes, first))
+    for look in sorted(directory.glob("cured*/record.log")):
+        try:
+            cures = _changes(look)
+            evidence = evidence_of(look.parent, saved_effects(tried, cures))
+        except BadInput:
+            continue
+        again = judge_all(known_causes, replace(evidence, cures=cures))
+        known = merged(known, again)
+    known = explained(known_causes, known)
+    order = ranked(known_causes, known)
+    state = learning(first)
+    status = status_of(order, known, learns=bool(state.learns))
+    return Verdict(status, known, order, len(first.steps), 0.0, (state.sentence,))
+
+
+def _first_look(directory: Path) -> Evidence:
+    """What was observed first, with the step that went wrong where it was recorded apart."""
+    look = look_of(directory)
+    evidence = evidence_of(look)
+    try:
+        bad = evidence_of(look.with_name(f"{look.name}-bad"))
+    except BadInput:
+        return evidence
+    return replace(evidence, windows=[*evidence.windows, *bad.windows])
+
+
+def _changes(log: Path) -> tuple[Change, ...]:
+    with Record.open(log) as record:
+        changes = record.header.get("changes", ())
+        return tuple(Change.of(name, **options) for name, options in changes)

@@ -1,0 +1,61 @@
+"""What the seen tokens themselves allow: the loss of knowing frequencies, alone and in pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+# Tokens beyond are not kept: the floors of more would be the same.
+MOST_PAIRS = 1 << 18
+LARGEST = 1 << 31
+# A table of pairs that was seen less often than this, on average, is known by heart.
+FEWEST_SIGHTINGS = 4
+
+
+class TokenPairs:
+    """Keeps which token follows which in the batches, and counts when it is asked."""
+
+    def __init__(self) -> None:
+        self._kept: list[NDArray[np.int64]] = []
+        self._count = 0
+
+    def add(self, tokens: Tensor) -> None:
+        """Take in rows of tokens.
+
+        >>> import torch
+        >>> pairs = TokenPairs()
+        >>> pairs.add(torch.tensor([[1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1]]))
+        >>> {name: round(value, 4) for name, value in pairs.floors().items()}
+        {'pairs': 10, 'unigram': 0.6931, 'bigram': 0.0}
+        """
+        if self._count >= MOST_PAIRS or tokens.dim() < 1 or tokens.shape[-1] < 2:
+            return
+        rows = tokens.detach().cpu().numpy().astype(np.int64, copy=False)
+        codes = (rows[..., :-1] << 32) | rows[..., 1:]
+        there = (rows[..., :-1] >= 0) & (rows[..., 1:] >= 0) & (rows[..., 1:] < LARGEST)
+        found = codes[there].reshape(-1)[: MOST_PAIRS - self._count]
+        self._kept.append(found)
+        self._count += len(found)
+
+    def floors(self) -> dict[str, float]:
+        """Nats per token of the seen pairs: by the frequency of tokens, and by the token before.
+
+        The second is left out where pairs were seen too seldom to be more than learnt by heart.
+        """
+        if not self._count:
+            return {}
+        codes = np.concatenate(self._kept)
+        pairs, sightings = np.unique(codes, return_counts=True)
+        _, following = np.unique(codes & 0xFFFFFFFF, return_counts=True)
+        found = {"pairs": float(len(codes)), "unigram": _entropy(following)}
+        if len(codes) >= FEWEST_SIGHTINGS * len(pairs):
+            _, before = np.unique(codes >> 32, return_counts=True)
+            # What both tell, without what the first alone tells.
+            found["bigram"] = max(0.0, _entropy(sightings) - _entropy(before))
+        return found
+
+
+def _entropy(counts: NDArray[np.int64]) -> float:
+    shares = counts / counts.sum()
+    return float(-(shares * np.log(shares)).sum())

@@ -1,0 +1,68 @@
+"""Reports as files: made from a run's directory, whole or not at all, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from lossleuth.examiner.again import examine_record, look_of
+from lossleuth.examiner.verdict import FILE, Verdict
+from lossleuth.files import replace_file
+from lossleuth.record import strict_json
+from lossleuth.record.export import export
+from lossleuth.record.read import Record
+from lossleuth.report import html, markdown
+from lossleuth.report.blocks import Document
+from lossleuth.report.document import document_of
+from lossleuth.report.facts import facts_of
+from lossleuth.types import BadInput
+
+FORMS: dict[str, Callable[[Path, Verdict], bytes]] = {
+    "html": lambda d, v: html.rendered(document_of(facts_of(d, v))).encode(),
+    "md": lambda d, v: markdown.rendered(document_of(facts_of(d, v))).encode(),
+    "json": lambda _, v: (strict_json.dumps(v.as_json(), indent=2) + "\n").encode(),
+}
+
+
+def write_reports(directory: Path, verdict: Verdict) -> list[Path]:
+    """Write `verdict.json`, `report.html` and `report.md`; where they are."""
+    document = document_of(facts_of(directory, verdict))
+    texts = {"report.html": html.rendered(document), "report.md": markdown.rendered(document)}
+    verdict.write(directory)
+    for name, text in texts.items():
+        with replace_file(directory / name) as stream:
+            stream.write(text.encode())
+    return [directory / FILE, *(directory / name for name in texts)]
+
+
+def write_report(directory: Path, form: str, to: Path | None = None) -> Path:
+    """Make one form of the report again from what a run left behind."""
+    if form not in (*FORMS, "csv"):
+        raise BadInput("a form of report", repr(form), "give html, md, json or csv")
+    if not directory.is_dir():
+        raise BadInput("a run directory", f"nothing at {directory}", "give one under runs/")
+    path = to or directory / f"report.{form}"
+    if form == "csv":
+        with Record.open(look_of(directory)) as record:
+            export(record, "csv", path)
+        return path
+    verdict = saved_verdict(directory)
+    data = FORMS[form](directory, verdict)
+    with replace_file(path) as stream:
+        stream.write(data)
+    return path
+
+
+def write_comparison(document: Document, to: Path | None = None) -> str:
+    """The comparison for a terminal; as a page too, where a file is named."""
+    if to is not None:
+        with replace_file(to) as stream:
+            stream.write(html.rendered(document).encode())
+    return markdown.rendered(document)
+
+
+def saved_verdict(directory: Path) -> Verdict:
+    """The verdict that was written, or one made now from the record."""
+    if (directory / FILE).exists():
+        return Verdict.read(directory)
+    return examine_record(directory)
