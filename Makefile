@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint format types unit slow clean
+.PHONY: help demo test bench lint format types unit slow browser clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/'
@@ -29,8 +29,12 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-unit: $(READY)
+unit: $(READY) browser
 	$(BIN)/pytest -n 2 -m "not slow"
+
+browser:  ## Chromium and its driver, with which reports are tested
+	@command -v chromedriver >/dev/null || (apt-get -qq update && apt-get -qq install -y chromium chromium-driver >/dev/null) \
+		|| echo "no Chromium, and it could not be installed: tests in a browser are skipped"
 
 slow: $(READY)  ## the suites too slow for every change
 	$(BIN)/pytest -m slow

@@ -34,7 +34,7 @@ LAYERS = (
     {"__main__"},
 )
 # Verbs answer --help, and judges run on a saved record, without these.
-HEAVY = {"torch", "numpy", "rich", "safetensors", "tokenizers", "jinja2"}
+HEAVY = {"torch", "numpy", "rich", "safetensors", "tokenizers"}
 LIGHT = (
     *("types", "files", "settings", "record.strict_json", "train.settings", "cases.stories"),
     *("doctor", "cli"),

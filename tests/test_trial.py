@@ -17,7 +17,7 @@ from lossleuth.observe.in_process import InProcess
 from lossleuth.observe.program import Program
 from lossleuth.record.read import Record
 from lossleuth.record.write import RecordWriter
-from lossleuth.trial import Measured, Trials, measured
+from lossleuth.trial import Measured, Trials, measured, saved_effects, saved_runs
 from lossleuth.types import Change, Effect
 
 CHANGE = Change.of("scale_lr", factor=0.1)
@@ -257,3 +257,33 @@ def test_a_null_change_of_a_script_in_its_own_process_has_exactly_no_effect(
     assert (found.nats, found.measure) == (0.0, "true loss")
     # One pair proves nothing.
     assert found.error == math.inf
+
+
+def saved(folder: Path, losses: Sequence[float], seed: int, *changes: Change) -> None:
+    header: dict[str, Any] = {"changes": [[c.name, dict(c.options)] for c in changes]}
+    header |= {"seed_shift": 1000 * seed, "stop_steps": len(losses)}
+    writer = RecordWriter.create(folder, header, print)
+    for step, loss in enumerate(losses):
+        writer.step({"step": step, "loss": loss}, None)
+    writer.end({"how": "stopped"})
+
+
+def test_saved_trials_give_the_effect_that_they_gave(tmp_path: Path) -> None:
+    cure = Change.of("hold_lr")
+    for seed in range(3):
+        folder = tmp_path / "0"
+        saved(folder / f"{seed}a", [3.0] * 20, seed)
+        saved(folder / f"{seed}b", [2.0 - 0.1 * seed] * 20, seed, CHANGE)
+        saved(tmp_path / "1" / f"{seed}", [1.0] * 20, seed, cure)
+        saved(tmp_path / "1" / f"{seed}c", [0.5] * 20, seed, cure, CHANGE)
+    # A longer trial of one seed alone decides nothing that three have decided.
+    saved(tmp_path / "0" / "long", [3.0] * 40, 0)
+    saved(tmp_path / "0" / "longer", [9.0] * 40, 0, CHANGE)
+    (tmp_path / "0" / "broken").mkdir()
+    (tmp_path / "0" / "broken" / "record.log").write_bytes(b"")
+    known = saved_runs(tmp_path)
+    found = saved_effects(known, ())
+    assert set(found) == {CHANGE, cure}
+    assert (found[CHANGE].seeds, found[CHANGE].steps) == (3, 20)
+    assert math.isclose(found[CHANGE].nats, 1.1)
+    assert math.isclose(saved_effects(known, (cure,))[CHANGE].nats, 0.5)

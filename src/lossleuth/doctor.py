@@ -16,7 +16,7 @@ from lossleuth.kernels.native import why_absent
 from lossleuth.types import BadInput
 
 PACKAGES = (
-    *("torch", "numpy", "safetensors", "rich", "typer", "jinja2", "tokenizers"),
+    *("torch", "numpy", "safetensors", "rich", "typer", "tokenizers"),
     *("pyarrow", "tensorboard", "wandb"),
 )
 

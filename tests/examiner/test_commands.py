@@ -39,7 +39,8 @@ def test_a_saved_record_is_judged_again_without_torch(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['torch'] = None\n"
         "from pathlib import Path\n"
-        "from lossleuth.examiner.commands import as_json, examine_record\n"
+        "from lossleuth.examiner.again import examine_record\n"
+        "from lossleuth.examiner.commands import as_json\n"
         f"print(as_json(examine_record(Path({str(run)!r}))))\n"
     )
     done = subprocess.run(

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lossleuth.examiner import evidence
 from lossleuth.examiner.evidence import evidence_of
 from lossleuth.observe.program import Ending, save_ending
 from lossleuth.record.write import RecordWriter
@@ -63,3 +64,18 @@ def test_a_record_without_steps_is_little_evidence_and_no_error(tmp_path: Path) 
 def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput):
         evidence_of(tmp_path)
+
+
+def test_of_a_run_too_long_to_be_held_its_beginning_and_end_are_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "MOST_CELLS", 8)
+    monkeypatch.setattr(evidence, "FEWEST_STEPS", 4)
+    writer = RecordWriter.create(tmp_path / "run", {}, print)
+    writer.parameters(["w", "b"], [4, 4], ["grad_rms"])
+    for step in range(100):
+        writer.step({"step": step}, np.full((2, 1), float(step)))
+    writer.end({})
+    found = evidence_of(tmp_path / "run")
+    assert [step["step"] for step in found.steps] == [0, 1, 98, 99]
+    assert [row[0] for row in found.columns["grad_rms"]] == [0.0, 1.0, 98.0, 99.0]

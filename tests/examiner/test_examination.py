@@ -11,8 +11,8 @@ import pytest
 from small_examinations import Recorded, Silent, always, cause, curable, says
 
 from lossleuth.causes.reasoning import decided_by_trial
+from lossleuth.examiner.again import examine_record
 from lossleuth.examiner.choosing import MOST_STEPS
-from lossleuth.examiner.commands import examine_record
 from lossleuth.examiner.examination import (
     WINDOWS,
     Examination,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -49,3 +50,14 @@ def test_in_a_terminal_the_latest_sentence_moves_and_all_are_left_standing() -> 
     assert text.count("running [it]") > 2
     assert text.count("trying that") > 2
     assert "0:00:00" in text
+
+
+def test_a_program_that_reads_along_gets_an_object_on_each_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Telling(as_json=True) as told:
+        told('running "it"')
+        told("trying")
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["progress"] for line in lines] == ['running "it"', "trying"]
+    assert all(line["seconds"] >= 0 for line in lines)

@@ -11,7 +11,17 @@ from small_examinations import always, cause, says
 
 from lossleuth.examiner.verdict import FILE, Verdict, ranked
 from lossleuth.record.strict_json import number
-from lossleuth.types import Cause, Change, Effect, Judgement, Stage, Status, Where, Wrongness
+from lossleuth.types import (
+    BadInput,
+    Cause,
+    Change,
+    Effect,
+    Judgement,
+    Stage,
+    Status,
+    Where,
+    Wrongness,
+)
 
 HARM = Effect(Change.of("scale_lr", factor=0.1), math.inf, 0.0, 3, 40, math.inf, 2.5, math.nan)
 JUDGEMENTS = {
@@ -97,3 +107,23 @@ def test_what_is_proven_comes_first_and_earlier_stages_before_later_ones() -> No
     }
     found = ranked(list(judges), {c.id: j for c, j in judges.items()})
     assert found == ["proven_loss", "proven_rate", "suspected_data", "benign_data"]
+
+
+def test_what_was_written_can_be_read_back(tmp_path: Path) -> None:
+    wrong = Wrongness("the rate", 3.0, 1.0, 0.0)
+    harm = HARM._replace(start=4.0)
+    cure = Change.of("use_rule", rule="AdamW")
+    proven = Judgement(Status.PROVEN, "3", Where("t.py", 7), wrong, harm, "lower it", (), cure)
+    known = {**JUDGEMENTS, "lr_too_high": proven}
+    before = Verdict("proven", known, ["lr_too_high"], 60, 12.346)
+    before.write(tmp_path)
+    assert Verdict.read(tmp_path) == before
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"details": {"x": {}}}', "\xff", "null"])
+def test_another_file_is_refused_in_a_sentence(tmp_path: Path, text: str) -> None:
+    with pytest.raises(BadInput, match="none in"):
+        Verdict.read(tmp_path)
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(BadInput, match="another kind of file"):
+        Verdict.read(tmp_path)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
+import pytest
+
 from lossleuth.examiner.verdict import Verdict
-from lossleuth.report.terminal import WIDTH, lines
+from lossleuth.report.terminal import WIDTH, is_coloured, lines
 from lossleuth.types import Judgement, Status, Where
 
 LONG = "Targets equal the inputs at offset 2 in 100 % of 4 096 positions; the next is at 1. " * 3
@@ -82,3 +85,20 @@ def test_what_does_not_matter_needs_no_remedy() -> None:
     whole = "\n".join(lines(verdict("healthy", {"clip_too_tight": benign}, "clip_too_tight")))
     assert "1. clip_too_tight: benign" in whole
     assert "Remedy" not in whole
+
+
+def test_colour_is_for_terminals_whose_users_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert is_coloured(Terminal())
+    assert not is_coloured(io.StringIO())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not is_coloured(Terminal())
+    plain = list(lines(verdict("healthy", {})))
+    coloured = list(lines(verdict("healthy", {}), coloured=True))
+    assert coloured[0] == f"\x1b[1;32m{plain[0]}\x1b[0m"
+    assert coloured[-1] == plain[-1]

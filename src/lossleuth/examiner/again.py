@@ -8,7 +8,7 @@ from pathlib import Path
 from lossleuth.catalogue import causes
 from lossleuth.examiner.choosing import merged
 from lossleuth.examiner.evidence import evidence_of
-from lossleuth.examiner.examination import OBSERVED, OBSERVED_BY_HAND
+from lossleuth.examiner.examination import OBSERVED, OBSERVED_BY_HAND, TRIALS
 from lossleuth.examiner.judging import explained, judge_all, stood_down
 from lossleuth.examiner.learning import learning
 from lossleuth.examiner.verdict import Verdict, ranked, status_of
@@ -26,7 +26,7 @@ def look_of(directory: Path) -> Path:
 def examine_record(directory: Path) -> Verdict:
     """Judge a saved run by its record, the trials beside it, and what was seen with cures in."""
     known_causes = causes()
-    tried = saved_runs(directory / "trials")
+    tried = saved_runs(directory / TRIALS)
     first = _first_look(directory)
     first = replace(first, effects=saved_effects(tried, ()))
     known = stood_down(known_causes, judge_all(known_causes, first))
@@ -43,6 +43,17 @@ def examine_record(directory: Path) -> Verdict:
     state = learning(first)
     status = status_of(order, known, learns=bool(state.learns))
     return Verdict(status, known, order, len(first.steps), 0.0, (state.sentence,))
+
+
+def saved_verdict(directory: Path) -> Verdict:
+    """The verdict that was written, with what is seen of the run as a whole."""
+    verdict = Verdict.read(directory)
+    try:
+        evidence = _first_look(directory)
+    except BadInput:
+        return verdict
+    tried = saved_effects(saved_runs(directory / TRIALS), ())
+    return replace(verdict, notes=(learning(replace(evidence, effects=tried)).sentence,))
 
 
 def _first_look(directory: Path) -> Evidence:

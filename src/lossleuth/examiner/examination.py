@@ -33,9 +33,12 @@ from lossleuth.types import BadInput, Cause, Change, Effect, Evidence, Judgement
 
 # Folders of a run's first look, and of the one for programs without autograd.
 OBSERVED, OBSERVED_BY_HAND = "observed", "observed-by-hand"
+TRIALS = "trials"
 # Steps that are recorded and replayed, as far as the run gets.
 WINDOWS = (0, 1, 4, 16, 60, 150)
 CURED_WINDOWS = (1, 24, 60)
+# Steps of a second look whose cure has every step recorded and replayed.
+MOST_CURED_TAPED = 30
 # Share of the budget that the first look may take.
 OBSERVING = 0.4
 MOST_ROUNDS = 3
@@ -128,7 +131,7 @@ class Examination:
         steps = request.steps
         if changes:
             taped = any(change.name in TAPED for change in changes)
-            steps = min(steps, MOST_STEPS // 2 if taped else MOST_STEPS)
+            steps = min(steps, MOST_CURED_TAPED if taped else MOST_STEPS)
         windows = tuple(w for w in (CURED_WINDOWS if changes else WINDOWS) if w < steps)
         self._told(f"running {request.name} for up to {steps} steps")
         plan = Plan(directory, steps, seconds, tape=windows, changes=changes)
@@ -194,7 +197,7 @@ class Examination:
         steps = trial_steps(evidence)
         return Trials(
             self._executor,
-            self._request.out / "trials" / str(number),
+            self._request.out / TRIALS / str(number),
             steps=steps,
             seconds=8 * TRIAL_SECONDS,
             base=base,

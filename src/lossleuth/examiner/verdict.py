@@ -62,7 +62,6 @@ class Verdict:
             "details": {i: _plain_details(j) for i, j in self.judgements.items()},
             "steps": self.steps,
             "seconds": round(self.seconds, 3),
-            "notes": list(self.notes),
         }
 
     def write(self, directory: Path) -> Path:
@@ -80,9 +79,8 @@ class Verdict:
             known = json.loads(path.read_text(encoding="utf-8"))
             judgements = {i: _judgement(found) for i, found in known["details"].items()}
             order = [found["id"] for found in known["causes"]]
-            notes = tuple(map(str, known.get("notes", ())))
             status, steps, seconds = known["status"], known["steps"], known["seconds"]
-            return cls(str(status), judgements, order, int(steps), float(seconds), notes)
+            return cls(str(status), judgements, order, int(steps), float(seconds))
         except OSError:
             found = f"none in {directory}"
         except (ValueError, KeyError, TypeError, AttributeError):

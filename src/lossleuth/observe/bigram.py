@@ -27,7 +27,7 @@ class TokenPairs:
         >>> pairs = TokenPairs()
         >>> pairs.add(torch.tensor([[1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1]]))
         >>> {name: round(value, 4) for name, value in pairs.floors().items()}
-        {'pairs': 10, 'unigram': 0.6931, 'bigram': 0.0}
+        {'pairs': 10.0, 'unigram': 0.6931, 'bigram': 0.0}
         """
         if self._count >= MOST_PAIRS or tokens.dim() < 1 or tokens.shape[-1] < 2:
             return

@@ -24,7 +24,7 @@ from lossleuth.observe.tracing import Known, origins
 from lossleuth.observe.unreached import step_call_after
 from lossleuth.observe.window import StepWindow
 from lossleuth.places import reading_place, user_place
-from lossleuth.probes.look import look_at, look_at_loss
+from lossleuth.probes.look import Places, look_at, look_at_loss
 from lossleuth.record.write import RecordWriter
 from lossleuth.tape.window import Window
 
@@ -72,10 +72,10 @@ class Observer:
         self._unscaled: tuple[Callable[[], Any], Any] = (lambda: None, None)
         self._activations = Activations()
         self._own_before = 0.0
-        only_loss = set(loss_steps) - set(tape)
+        only_loss, places = set(loss_steps) - set(tape), Places()
 
         def look(window: Window) -> dict[str, Any]:
-            return look_at_loss(window) if window.step in only_loss else look_at(window)
+            return look_at_loss(window) if window.step in only_loss else look_at(window, places)
 
         self.taping = Taping({*tape, *loss_steps}, look, self.model_called, failures)
         # Told when the program was seen to update its parameters itself.

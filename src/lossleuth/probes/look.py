@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 from lossleuth.probes.alignment import alignment
@@ -23,6 +23,7 @@ from lossleuth.probes.leaks import Leaks, leaks
 from lossleuth.probes.logit_gradient import logit_gradients
 from lossleuth.probes.padding import padding
 from lossleuth.probes.precision import first_non_finite, precision
+from lossleuth.probes.relation import relation
 from lossleuth.probes.reported import reported
 from lossleuth.probes.softmaxes import softmaxes
 from lossleuth.probes.supply import supply
@@ -36,17 +37,25 @@ from lossleuth.tape.roles import Roles, find_roles
 from lossleuth.tape.window import Window
 
 
-def located_leaks(window: Window, roles: Roles | None) -> Leaks:
+@dataclass
+class Places:
+    """Where leaks come in, as far as it is known: it is looked for once in a run."""
+
+    future: str | None = None
+    batch: str | None = None
+
+
+def located_leaks(window: Window, roles: Roles | None, known: Places) -> Leaks:
     """Leaks, and for those that are there the place where they come in."""
     found = leaks(window, roles)
     if roles is None:
         return found
     if found.future is not None and found.future > found.floor:
-        place = future_leak_place(window, roles)
-        found = replace(found, places=() if place is None else (place,))
+        known.future = known.future or future_leak_place(window, roles)
+        found = replace(found, places=() if known.future is None else (known.future,))
     if found.batch is not None and found.batch > found.floor:
-        place = batch_leak_place(window, roles)
-        found = replace(found, batch_places=() if place is None else (place,))
+        known.batch = known.batch or batch_leak_place(window, roles)
+        found = replace(found, batch_places=() if known.batch is None else (known.batch,))
     return found
 
 
@@ -68,8 +77,9 @@ PROBES: dict[str, Probe] = {
     "reported": lambda w, _: reported(w),
     "precision": lambda w, roles: precision(w, roles.run) if roles else [],
     "first_non_finite": lambda w, roles: first_non_finite(w, roles.run) if roles else None,
-    "leaks": located_leaks,
+    "leaks": lambda w, roles: located_leaks(w, roles, Places()),
     "alignment": lambda w, roles: alignment(w, best_roles(w) or roles),
+    "relation": lambda w, roles: relation(w, best_roles(w) or roles),
     "true_loss": lambda w, _: true_loss(w),
     "logit_gradients": lambda w, _: logit_gradients(w),
     "softmaxes": softmaxes,
@@ -81,8 +91,14 @@ PROBES: dict[str, Probe] = {
 }
 
 
-def look_at(window: Window) -> dict[str, Any]:
-    """Every probe's numbers, by the probe's name; one that failed is named under `errored`."""
+def look_at(window: Window, known: Places | None = None) -> dict[str, Any]:
+    """Every probe's numbers, by the probe's name; one that failed is named under `errored`.
+
+    Windows of one run share what is `known` of places.
+    """
+    probes = dict(PROBES)
+    if known is not None:
+        probes["leaks"] = lambda w, roles: located_leaks(w, roles, known)
     found: dict[str, Any] = {}
     errored: dict[str, str] = {}
     roles: Roles | None = None
@@ -91,7 +107,7 @@ def look_at(window: Window) -> dict[str, Any]:
         roles = find_roles(window) if window.backwards else best_roles(window)
     except Exception as error:
         errored["roles"] = f"{type(error).__name__}: {error}"
-    for name, probe in PROBES.items():
+    for name, probe in probes.items():
         try:
             found[name] = _plain(probe(window, roles))
         except Exception as error:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lossleuth.probes.replayed import shared_gradients
 from lossleuth.tape.replay import Replay
 from lossleuth.tape.schemas import EMPTY, is_random, is_view, tensors_in
 from lossleuth.tape.substitutes import CannotReplay
@@ -102,6 +103,12 @@ def first_non_finite(window: Window, run: Backward) -> NonFinite | None:
         found.append(NonFinite(*_where(operation), "nan" if has_nan else "inf", largest))
 
     roots = [root for root in run.roots if root is not None]
+    try:
+        if shared_gradients(window, run, wide=False).is_finite:
+            return None
+    except CannotReplay:
+        # It may still be possible without gradients.
+        pass
     try:
         made = Replay(window.tape, wide=False, gradients=False).run(roots, before=run.at, each=each)
     except CannotReplay:

@@ -23,6 +23,8 @@ class Replayed:
     gradients: Gradients
     # Whether the program let no gradient through somewhere that has one.
     has_cuts: bool
+    # Whether what was differentiated is a finite number.
+    is_finite: bool = True
 
 
 def shared_gradients(window: Window, run: Backward, *, wide: bool) -> Replayed:
@@ -97,4 +99,5 @@ def _replayed(
         number: None if gradient is None else dense(gradient)
         for number, gradient in zip(leaves, found, strict=True)
     }
-    return Replayed(gradients, replay.has_cuts)
+    finite = all(bool(torch.isfinite(output).all()) for output in outputs)
+    return Replayed(gradients, replay.has_cuts, finite)

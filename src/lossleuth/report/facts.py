@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lossleuth.examiner.again import look_of
 from lossleuth.examiner.evidence import settings_of
+from lossleuth.examiner.examination import TRIALS
 from lossleuth.examiner.verdict import Verdict
 from lossleuth.record.read import Record
 from lossleuth.report.sampling import bunches
@@ -182,6 +183,6 @@ def _largest(values: Floats) -> Floats:
 def _trials(directory: Path) -> list[TrialRun]:
     return [
         TrialRun(key.changes, key.seed, key.steps, record.series("loss"))
-        for key, record in saved_records(directory / "trials")
+        for key, record in saved_records(directory / TRIALS)
         if "loss" in record.scalar_names
     ]

@@ -26,7 +26,7 @@ from lossleuth.report.blocks import (
     Source,
     Table,
 )
-from lossleuth.report.markup import Markup, joined, tag, void
+from lossleuth.report.markup import Markup, closed, joined, tag, void
 from lossleuth.report.numbers import shown
 
 WORDS = {
@@ -197,7 +197,9 @@ def _legend(chart: Chart) -> Markup:
     for name, (colour, dots, faint) in known.items():
         kind = f"c{colour}" + (" faint" if faint else "")
         line = (
-            void("circle", cx=16, cy=7, r=4) if dots else void("path", class_="curve", d="M0 7H32")
+            closed("circle", cx=16, cy=7, r=4)
+            if dots
+            else closed("path", class_="curve", d="M0 7H32")
         )
         sample = tag("svg", tag("g", line, class_=kind), viewBox="0 0 32 14", aria_hidden="true")
         entries.append(tag("li", sample, name))

@@ -61,6 +61,15 @@ def void(name: str, /, **attributes: object) -> Markup:
     return Markup(f"<{name}{_written(attributes)}>")
 
 
+def closed(name: str, /, **attributes: object) -> Markup:
+    """An element of a picture with nothing inside; unlike those of HTML, they have to be closed.
+
+    >>> closed("circle", r=3)
+    '<circle r="3"/>'
+    """
+    return Markup(f"<{name}{_written(attributes)}/>")
+
+
 def joined(parts: Iterable[object]) -> Markup:
     """One after the other, each escaped."""
     return Markup("".join(escaped(part) for part in parts))

@@ -23,7 +23,7 @@ def sampled(xs: NDArray[np.float64], ys: NDArray[np.float64], most: int = MOST_P
     """At most so many points; of each bunch the lowest, the highest, and a gap where one was.
 
     >>> found = sampled(np.arange(1000.0), np.where(np.arange(1000) == 503, 9.0, 0.0), 100)
-    >>> len(found.xs) <= 100, found.ys.max()
+    >>> len(found.xs) <= 100, float(found.ys.max())
     (True, 9.0)
     """
     count = len(ys)

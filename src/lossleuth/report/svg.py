@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lossleuth.report.blocks import Chart, Series
-from lossleuth.report.markup import Markup, joined, tag, void
+from lossleuth.report.markup import Markup, closed, joined, tag
 from lossleuth.report.numbers import powers, shown, ticks
 
 WIDTH, HEIGHT = 640, 250
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 34
 COLOURS = 6
+# A span of larger numbers is no number any more.
+LARGEST = 1e300
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Frame:
 
     def fits(self, y: float) -> bool:
         """Whether a number has a place."""
-        return math.isfinite(y) and (y > 0 or not self.logarithmic)
+        return _has_place(y, self.logarithmic)
 
 
 def frame_of(chart: Chart) -> Frame | None:
@@ -50,13 +52,12 @@ def frame_of(chart: Chart) -> Frame | None:
         (x, y)
         for series in chart.series
         for x, y in zip(series.xs, series.ys, strict=True)
-        if math.isfinite(y) and math.isfinite(x) and (y > 0 or not chart.logarithmic)
+        if math.isfinite(x) and _has_place(y, chart.logarithmic)
     ]
     if not pairs:
         return None
     heights = [y for _, y in pairs]
-    levels = [level.y for level in chart.levels if math.isfinite(level.y)]
-    levels = [y for y in levels if y > 0 or not chart.logarithmic]
+    levels = [level.y for level in chart.levels if _has_place(level.y, chart.logarithmic)]
     low, high = min([*heights, *levels]), max([*heights, *levels])
     if chart.logarithmic:
         low, high = (low / 1.5, high * 1.5) if low == high else (low, high)
@@ -64,6 +65,10 @@ def frame_of(chart: Chart) -> Frame | None:
         room = 0.04 * (high - low) or max(abs(high) * 0.05, 1e-12)
         low, high = low - room, high + room
     return Frame(min(x for x, _ in pairs), max(x for x, _ in pairs), low, high, chart.logarithmic)
+
+
+def _has_place(y: float, logarithmic: bool) -> bool:
+    return math.isfinite(y) and abs(y) < LARGEST and (y > 0 or not logarithmic)
 
 
 def drawn(chart: Chart, name: str) -> Markup:
@@ -74,7 +79,7 @@ def drawn(chart: Chart, name: str) -> Markup:
     parts = [*_axes(frame), *_levels(chart, frame)]
     for series, colour in zip(chart.series, colours(chart.series), strict=True):
         parts.append(_curve(series, frame, colour))
-    parts.append(void("line", class_="cursor", x1=0, x2=0, y1=TOP, y2=HEIGHT - BOTTOM))
+    parts.append(closed("line", class_="cursor", x1=0, x2=0, y1=TOP, y2=HEIGHT - BOTTOM))
     return tag(
         "svg",
         *parts,
@@ -102,7 +107,7 @@ def _axes(frame: Frame) -> list[Markup]:
         if not frame.low_y <= value <= frame.high_y:
             continue
         y = round(frame.y(value), 1)
-        parts.append(void("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))
+        parts.append(closed("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))
         parts.append(
             tag("text", shown(value), class_="tick", x=LEFT - 6, y=y + 4, text_anchor="end")
         )
@@ -123,7 +128,7 @@ def _levels(chart: Chart, frame: Frame) -> list[Markup]:
     for level in chart.levels:
         if frame.fits(level.y):
             y = round(frame.y(level.y), 1)
-            parts.append(void("line", class_="level", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))
+            parts.append(closed("line", class_="level", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))
             text = f"{level.name} {shown(level.y)}"
             x = WIDTH - RIGHT - 4
             parts.append(tag("text", text, class_="level-name", x=x, y=y - 4, text_anchor="end"))
@@ -137,7 +142,7 @@ def _curve(series: Series, frame: Frame, colour: int) -> Markup:
         for x, y in zip(series.xs, series.ys, strict=True)
     ]
     if series.dots:
-        dots = [void("circle", cx=p[0], cy=p[1], r=3.5) for p in places if p is not None]
+        dots = [closed("circle", cx=p[0], cy=p[1], r=3.5) for p in places if p is not None]
         return tag("g", *dots, class_=f"dots {kind}")
     path, pen_down, alone = "", False, []
     for index, place in enumerate(places):
@@ -147,8 +152,8 @@ def _curve(series: Series, frame: Frame, colour: int) -> Markup:
         following = places[index + 1] if index + 1 < len(places) else None
         if not pen_down and following is None:
             # A number between two gaps is a dot, or it would not be seen.
-            alone.append(void("circle", cx=place[0], cy=place[1], r=2))
+            alone.append(closed("circle", cx=place[0], cy=place[1], r=2))
         path += f"{'L' if pen_down else 'M'}{place[0]:g} {place[1]:g}"
         pen_down = True
-    line = void("path", class_="curve", d=path) if path else Markup("")
+    line = closed("path", class_="curve", d=path) if path else Markup("")
     return tag("g", line, joined(alone), class_=kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from lossleuth.examiner.again import examine_record, look_of
+from lossleuth.examiner.again import examine_record, look_of, saved_verdict
 from lossleuth.examiner.verdict import FILE, Verdict
 from lossleuth.files import replace_file
 from lossleuth.record import strict_json
@@ -46,7 +46,9 @@ def write_report(directory: Path, form: str, to: Path | None = None) -> Path:
         with Record.open(look_of(directory)) as record:
             export(record, "csv", path)
         return path
-    verdict = saved_verdict(directory)
+    # Without a verdict that was written, one is made now from the record.
+    known = (directory / FILE).exists()
+    verdict = saved_verdict(directory) if known else examine_record(directory)
     data = FORMS[form](directory, verdict)
     with replace_file(path) as stream:
         stream.write(data)
@@ -59,10 +61,3 @@ def write_comparison(document: Document, to: Path | None = None) -> str:
         with replace_file(to) as stream:
             stream.write(html.rendered(document).encode())
     return markdown.rendered(document)
-
-
-def saved_verdict(directory: Path) -> Verdict:
-    """The verdict that was written, or one made now from the record."""
-    if (directory / FILE).exists():
-        return Verdict.read(directory)
-    return examine_record(directory)

@@ -16,7 +16,13 @@ def found(share: float = 0.1, loss: float = 3.0, long: int = 40, **given: Any) -
     shares = {"0": 0.05, "1": share, "2": 0.05}
     alignment = {"offset": None, "shares": shares, "supervised": 512, "distinct_tokens": 60}
     alignment |= {"untested": None, **given.pop("alignment", {})}
-    recorded = {"alignment": alignment, "true_loss": {"loss": loss, "vocabulary": 96}}
+    standing = {"targets": 0.3, "inputs": 20.0, "count": 400, "untested": None}
+    standing |= given.pop("relation", {})
+    recorded = {
+        "alignment": alignment,
+        "relation": standing,
+        "true_loss": {"loss": loss, "vocabulary": 96},
+    }
     return seen(steps=steps(long, unigram=3.0), **recorded, **given)
 
 
@@ -59,3 +65,24 @@ def test_one_step_that_an_offset_explains_or_one_low_loss_is_enough() -> None:
     check_refuted(judge(explained), "50%")
     learnt = replace(steady, windows=[*found(loss=2.4).windows, *steady.windows])
     check_refuted(judge(learnt), "2.400")
+
+
+def test_targets_that_depend_on_the_tokens_around_are_no_noise() -> None:
+    # A masked language model that has not begun to learn: nothing is copied, and yet.
+    check_refuted(judge(found(relation={"targets": 6.0})), "standard deviations", "0 is expected")
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [
+        {"targets": 2.5},
+        # A text in which no token tells the next could not have shown anything.
+        {"inputs": 1.0},
+    ],
+)
+def test_a_table_that_could_not_have_refuted_it_proves_nothing(relation: dict[str, Any]) -> None:
+    check_untested(judge(found(relation=relation)), "too few pairs")
+
+
+def test_without_a_table_nothing_is_said() -> None:
+    check_untested(judge(found(relation={"untested": "no rows"})), "no table")

@@ -9,14 +9,16 @@ Why training fails
 
 How it is judged
     On all recorded steps the targets agree with the input at no offset more often than tokens agree
-    by chance, and the loss does not fall below the entropy of the targets by themselves.
+    by chance; the table of tokens and targets is that of shuffled targets, where the same count of
+    tokens and next tokens clearly is not; and the loss does not fall below the entropy of the
+    targets by themselves.
 
 How to fix
     Look at one batch: print inputs and targets side by side. See where one of them is shuffled,
     sorted or read without the other.
 
 When this verdict is wrong
-    When targets are another language than inputs, as in translation, and learning has not begun.
+    When targets depend on the inputs in a way that no pair of a token and a target shows.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from lossleuth.types import (
 
 # Agreement of a target with any token around; chance is the share of the most frequent token.
 AGREEMENT = 0.35
+# Standard deviations by which a table of pairs stands out, over all recorded steps together.
+RELATED, UNRELATED, TELLING = 5.0, 3.0, 8.0
 # Nats below the entropy of the targets that show that something was learnt.
 LEARNT = 0.1
 FEWEST_STEPS = 30
@@ -65,6 +69,20 @@ def judge(evidence: Evidence) -> Judgement:
         return refuted(
             f"the loss falls to {lowest:.3f}, below the {floor:.3f} of targets without inputs"
         )
+    standing = _standing(evidence)
+    if standing is None:
+        return untested("no table of tokens and targets could be made")
+    related, inputs = standing
+    if related > RELATED:
+        return refuted(
+            f"targets depend on the tokens around them: {related:.0f} standard deviations from "
+            "shuffled ones, where 0 is expected of noise"
+        )
+    if inputs < TELLING or related > UNRELATED:
+        return untested(
+            f"too few pairs to tell: targets stand out by {related:.1f} standard deviations, the "
+            f"text itself by {inputs:.1f}"
+        )
     targets = evidence.origins.get("targets")
     where = Where(targets["file"]) if targets else None
     if where is None:
@@ -76,8 +94,9 @@ def judge(evidence: Evidence) -> Judgement:
         where = first_place(places)
     because = (
         f"No offset from -2 to 3 explains more than {max(best):.0%} of the targets (the next token "
-        f"explains 100 % in a language model), and the loss stays at {lowest:.3f}, the entropy of "
-        f"the targets by themselves ({floor:.3f})."
+        f"explains 100 % in a language model). Their table stands out from shuffled ones by "
+        f"{related:.1f} standard deviations, that of the text by {inputs:.0f}. The loss stays at "
+        f"{lowest:.3f}, the entropy of the targets by themselves ({floor:.3f})."
     )
     return Judgement(
         Status.PROVEN,
@@ -88,12 +107,21 @@ def judge(evidence: Evidence) -> Judgement:
     )
 
 
+def _standing(evidence: Evidence) -> tuple[float, float] | None:
+    """How far tables of targets, and of the text itself, stand out over all recorded steps."""
+    known = [r for r in evidence.probed("relation") if r.get("untested") is None]
+    if not known:
+        return None
+    root = len(known) ** 0.5
+    return sum(r["targets"] for r in known) / root, sum(r["inputs"] for r in known) / root
+
+
 CAUSE = Cause(
     "label_noise",
     Stage.DATA,
     "targets have no relation to the inputs",
     judge,
-    ("alignment",),
+    ("alignment", "relation"),
     overlaps=("label_offset",),
     voids_trials=True,
 )
