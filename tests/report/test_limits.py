@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from made_runs import verdict
 
 from lossleuth.report.facts import Facts
@@ -36,6 +37,12 @@ def test_untested_causes_and_our_failures_have_their_reasons() -> None:
     assert "The record is not whole: cut at byte 7." in words
     nothing = repr(limits(Facts(replace(verdict(), judgements={})))[0])
     assert "Every cause of the catalogue was tested." in nothing
+
+
+def test_the_rate_is_told_from_first_to_last() -> None:
+    rates = {"lr": np.array([np.nan, 0.1, 0.02])}
+    facts = Facts(verdict(), steps=np.arange(3.0), series=rates)
+    assert "['learning rate', '0.1 at first, 0.02 at last', '']" in repr(limits(facts)[1])
 
 
 def test_settings_have_value_and_source() -> None:

@@ -37,7 +37,7 @@ def examine_record(directory: Path) -> Verdict:
         except BadInput:
             continue
         again = judge_all(known_causes, replace(evidence, cures=cures))
-        known = merged(known, again)
+        known = merged(known, again, cures)
     known = explained(known_causes, known)
     order = ranked(known_causes, known)
     state = learning(first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from lossleuth.types import Change, Effect, Evidence, Judgement, Status
@@ -42,15 +43,20 @@ def next_wishes(
     return None if best is None else ([best], seeds)
 
 
-def merged(known: dict[str, Judgement], again: dict[str, Judgement]) -> dict[str, Judgement]:
-    """What was judged with a cure in outranks what was judged before, where it found more."""
+def merged(
+    known: dict[str, Judgement], again: dict[str, Judgement], cures: Sequence[Change] = ()
+) -> dict[str, Judgement]:
+    """What was judged with cures in outranks what was judged before, where it found more."""
+    inside = " and ".join(cure.sentence for cure in cures)
+    told = f" (seen with {inside} in)" if inside else ""
     found = dict(known)
     for identifier, judgement in again.items():
         before = known[identifier].status
         more = judgement.status is Status.PROVEN and before is not Status.PROVEN
         settled = judgement.status in (Status.REFUTED, Status.BENIGN)
         if more or (before in (Status.SUSPECTED, Status.UNTESTED) and settled):
-            found[identifier] = judgement
+            because = f"{judgement.because.removesuffix('.')}{told}"
+            found[identifier] = replace(judgement, because=because)
     return found
 
 

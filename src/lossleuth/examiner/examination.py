@@ -98,7 +98,7 @@ class Examination:
                 if round_number == 0:
                     first, known = evidence, dict(judgements)
                 else:
-                    known = merged(known, judgements)
+                    known = merged(known, judgements, cures)
                 last = self.interrupted or round_number == MOST_ROUNDS - 1
                 if cure is None or last or not self._has_time(0.25):
                     break

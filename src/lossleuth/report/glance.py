@@ -189,10 +189,15 @@ def _effective_step(facts: Facts) -> Chart | None:
     return Chart("Effective step", told, "", series, logarithmic=True, note=moved.note)
 
 
-def _scalar(facts: Facts, name: str, title: str, told: str, *, log: bool = False) -> Chart | None:
+def _scalar(
+    facts: Facts, name: str, title: str, told: str, *, log: bool = False
+) -> Chart | Paragraph | None:
     values = facts.of(name)
     if not np.isfinite(values).any():
         return None
+    there = values[np.isfinite(values)]
+    if len(there) == len(values) and (there == there[0]).all():
+        return Paragraph(f"{title}: {shown(float(there[0]))} in every step.")
     line = _line(title.lower(), facts.steps, values)
     return Chart(title, told, "", [line], logarithmic=log, note=_reduced(facts))
 

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from lossleuth.report.blocks import Block, Bullets, Folded, Paragraph, Section, Table
 from lossleuth.report.facts import Facts
+from lossleuth.report.numbers import shown
 from lossleuth.types import Status
 
 
@@ -36,7 +39,7 @@ def _untested(facts: Facts) -> Section:
 
 def _settings(facts: Facts) -> Section:
     places = facts.origins.get("settings") or {}
-    rows = []
+    rows = _rates(facts)
     for number, optimizer in enumerate(facts.settings.get("optimizers", ())):
         name = str(optimizer.get("class", f"optimizer {number + 1}"))
         place = str(optimizer.get("place") or "")
@@ -68,6 +71,18 @@ def _settings(facts: Facts) -> Section:
     return Section("Settings", blocks)
 
 
+def _rates(facts: Facts) -> list[list[str]]:
+    """The first and the last rate that was used: a schedule moves it in between."""
+    rates = facts.of("lr")
+    rates = rates[np.isfinite(rates)]
+    if not len(rates):
+        return []
+    place = _source(facts.origins.get("settings") or {}, "lr")
+    first, last = shown(float(rates[0])), shown(float(rates[-1]))
+    told = first if first == last else f"{first} at first, {last} at last"
+    return [["learning rate", told, place]]
+
+
 def _source(places: Mapping[str, Any], key: str) -> str:
     found = places.get(key)
     if isinstance(found, Mapping):
@@ -95,7 +110,8 @@ def _environment(facts: Facts) -> Section:
         ["git commit", f"{git.get('commit', '')}{' with changes' if git.get('changed') else ''}"],
         ["started", _time(header.get("started"))],
         ["record", facts.state],
-        ["steps and time", f"{facts.verdict.steps} steps, {facts.verdict.seconds:.0f} s in all"],
+        ["steps", str(facts.verdict.steps)],
+        ["seconds", f"{facts.verdict.seconds:.0f}" if facts.verdict.seconds else ""],
     ]
     rows = [row for row in rows if row[1].strip(" on")]
     blocks: list[Block] = [Table("", ["what", "value"], rows)]

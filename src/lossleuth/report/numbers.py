@@ -39,11 +39,15 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def powers(low: float, high: float, most: int = 6) -> list[float]:
-    """Powers of ten between two, for a logarithmic axis.
+    """Powers of ten between two, for a logarithmic axis; of a short one also 2 and 5 times them.
 
-    >>> powers(0.02, 300.0)
-    [0.1, 1.0, 10.0, 100.0]
+    >>> powers(0.02, 300.0), powers(0.9, 8.0)
+    ([0.1, 1.0, 10.0, 100.0], [1.0, 2.0, 5.0])
     """
+    if high < 30 * low:
+        scale = 10.0 ** math.floor(math.log10(low))
+        fine = [m * s for s in (scale, 10 * scale) for m in (1.0, 2.0, 5.0)]
+        return [value for value in fine if low <= value <= high] or [low, high]
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     stride = max(1, math.ceil((last - first + 1) / most))
     found = [10.0**i for i in range(first, last + 1, stride)]

@@ -76,9 +76,12 @@ def drawn(chart: Chart, name: str) -> Markup:
     frame = frame_of(chart)
     if frame is None:
         return tag("p", "No number was recorded for this picture.", class_="none")
-    parts = [*_axes(frame), *_levels(chart, frame)]
+    lines, names = _levels(chart, frame)
+    parts = [*_axes(frame), *lines]
     for series, colour in zip(chart.series, colours(chart.series), strict=True):
         parts.append(_curve(series, frame, colour))
+    # Above the curves, or they would be crossed out.
+    parts += names
     parts.append(closed("line", class_="cursor", x1=0, x2=0, y1=TOP, y2=HEIGHT - BOTTOM))
     return tag(
         "svg",
@@ -123,16 +126,16 @@ def _axes(frame: Frame) -> list[Markup]:
     return parts
 
 
-def _levels(chart: Chart, frame: Frame) -> list[Markup]:
-    parts = []
+def _levels(chart: Chart, frame: Frame) -> tuple[list[Markup], list[Markup]]:
+    lines, names = [], []
     for level in chart.levels:
         if frame.fits(level.y):
             y = round(frame.y(level.y), 1)
-            parts.append(closed("line", class_="level", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))
+            lines.append(closed("line", class_="level", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))
             text = f"{level.name} {shown(level.y)}"
             x = WIDTH - RIGHT - 4
-            parts.append(tag("text", text, class_="level-name", x=x, y=y - 4, text_anchor="end"))
-    return parts
+            names.append(tag("text", text, class_="level-name", x=x, y=y - 4, text_anchor="end"))
+    return lines, names
 
 
 def _curve(series: Series, frame: Frame, colour: int) -> Markup:
