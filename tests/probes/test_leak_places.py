@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 from steps import SmallModel, recorded_step
 from torch import Tensor
 
-from lossleuth.probes.leak_places import batch_leak_place, future_leak_place
+from lossleuth.probes.leak_places import batch_leak_place, future_leak_place, lost_input_place
 from lossleuth.tape.roles import Roles, find_roles
 from lossleuth.tape.window import Window
 
@@ -26,6 +27,12 @@ def mixes(h: Tensor) -> Tensor:
     h = h * 2
     h = h + h.mean(0, keepdim=True)
     return h / 3
+
+
+def forgets(h: Tensor) -> Tensor:
+    blank = torch.zeros_like(h)
+    h = h * blank
+    return h + blank + 1
 
 
 def place(function: object, line: int) -> str:
@@ -68,3 +75,15 @@ def test_attention_without_its_mask_is_found_where_it_is_called() -> None:
     assert file.endswith("steps.py")
     code = SmallModel.forward.__code__
     assert int(line) == code.co_firstlineno + 3
+
+
+def test_the_line_where_the_input_is_lost_is_found() -> None:
+    window = planted(forgets)
+    assert lost_input_place(window, roles_in(window)) == place(forgets, 2)
+
+
+def test_where_nothing_is_lost_the_last_product_is_named_and_nobody_asks() -> None:
+    window = planted(mixes)
+    found = lost_input_place(window, roles_in(window))
+    assert found is not None
+    assert "steps.py" in found

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from lossleuth.probes.target_places import TargetPlaces, target_places
 from lossleuth.tape.roles import find_roles
 
-CHOSEN = ("targets", "logits", "passed")
+CHOSEN = ("targets", "logits", "passed", "filled")
 Loss = Callable[[nn.Module, Tensor], Tensor]
 
 
@@ -62,3 +62,15 @@ def test_without_targets_there_are_no_places() -> None:
     window = recorded_step(lambda model, tokens: model(tokens).square().mean())
     assert target_places(window, find_roles(window)) is None
     assert target_places(window, None) is None
+
+
+def masked(model: nn.Module, tokens: Tensor) -> Tensor:
+    targets = tokens[:, 1:].clone()
+    targets[:, :3] = -100
+    targets = targets.masked_fill(targets == 5, -100)
+    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), targets.flatten())
+
+
+def test_lines_that_put_a_number_in_the_place_of_targets_are_found() -> None:
+    assert found(masked).filled == (line(masked, 3), line(masked, 2))
+    assert found(shifted).filled == ()

@@ -40,6 +40,8 @@ class Leaks:
     # Where the first two come in, as file:line.
     places: tuple[str, ...] = ()
     batch_places: tuple[str, ...] = ()
+    # Where the input is lost, if it does not matter.
+    lost_places: tuple[str, ...] = ()
     # Changes up to this come from rounding, where a change of tokens changes how work is cut up.
     floor: float = ROUNDING * 2.0**-52
     # What `future` would be, of a model that is not asked for the next token and so may see all.

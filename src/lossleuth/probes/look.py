@@ -18,7 +18,7 @@ from lossleuth.probes.hand_gradient import hand_gradients
 from lossleuth.probes.hand_step import hand_step
 from lossleuth.probes.handling import handling
 from lossleuth.probes.hooks import hooks
-from lossleuth.probes.leak_places import batch_leak_place, future_leak_place
+from lossleuth.probes.leak_places import batch_leak_place, future_leak_place, lost_input_place
 from lossleuth.probes.leaks import Leaks, leaks
 from lossleuth.probes.logit_gradient import logit_gradients
 from lossleuth.probes.padding import padding
@@ -43,6 +43,7 @@ class Places:
 
     future: str | None = None
     batch: str | None = None
+    lost: str | None = None
 
 
 def located_leaks(window: Window, roles: Roles | None, known: Places) -> Leaks:
@@ -56,6 +57,9 @@ def located_leaks(window: Window, roles: Roles | None, known: Places) -> Leaks:
     if found.batch is not None and found.batch > found.floor:
         known.batch = known.batch or batch_leak_place(window, roles)
         found = replace(found, batch_places=() if known.batch is None else (known.batch,))
+    if found.own is not None and found.own <= found.floor:
+        known.lost = known.lost or lost_input_place(window, roles)
+        found = replace(found, lost_places=() if known.lost is None else (known.lost,))
     return found
 
 

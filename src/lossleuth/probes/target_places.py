@@ -17,6 +17,15 @@ _CHOICES = frozenset(
 )
 
 
+# Operations that put a number in the place of others.
+_FILLS = frozenset(
+    (
+        *("full", "full_like", "fill", "fill_", "masked_fill", "masked_fill_", "where"),
+        *("index_put", "index_put_", "index_fill", "index_fill_", "scatter", "scatter_"),
+    )
+)
+
+
 @dataclass(frozen=True)
 class TargetPlaces:
     """Places as file:line, the last first; `loss` is where targets are compared with logits."""
@@ -27,6 +36,8 @@ class TargetPlaces:
     logits: tuple[str, ...]
     # Lines that only passed the targets on.
     passed: tuple[str, ...] = ()
+    # Lines that put one number, such as one that is ignored, in the place of targets.
+    filled: tuple[str, ...] = ()
 
 
 def target_places(window: Window, roles: Roles | None) -> TargetPlaces | None:
@@ -42,8 +53,8 @@ def target_places(window: Window, roles: Roles | None) -> TargetPlaces | None:
         since = 0 if maker is None else maker.number + 1
     assert roles.scores is not None
     cut = tape.needed_for([roles.scores], roles.scores_at, since)
-    passed = _places(made)
-    return TargetPlaces(loss, _choosing(tape, made), _choosing(tape, cut), passed)
+    filled = _places([op for op in made if op.name in _FILLS])
+    return TargetPlaces(loss, _choosing(tape, made), _choosing(tape, cut), _places(made), filled)
 
 
 def _choosing(tape: Tape, operations: list[Operation]) -> tuple[str, ...]:

@@ -6,14 +6,24 @@ import math
 from typing import Any
 
 import pytest
-from evidence import LOSS, check_proven, check_refuted, check_untested, seen, steps
+from evidence import LOSS, TARGET_PLACES, check_proven, check_refuted, check_untested, seen, steps
 
 from lossleuth.causes.data.labels_all_masked import judge
-from lossleuth.types import Evidence, Status
+from lossleuth.types import Evidence, Status, Where
 
 
 def counted(supervised: list[int], **scalars: Any) -> Evidence:
     return seen(steps=steps(len(supervised), supervised=supervised, **scalars))
+
+
+def test_the_line_that_masked_them_on_such_a_step_is_named() -> None:
+    masked = {"target_places": TARGET_PLACES | {"filled": ["data.py:7"]}}
+    losses = [3.0, 3.0, math.nan, 3.0]
+    known = {"supervised": [64, 64, 0, 64], "loss": losses}
+    there = [{"step": 1, **masked}, {"step": 2, **masked}]
+    check_proven(judge(seen(steps=steps(4, **known), windows=there)), Where("data.py", 7))
+    # Other steps may mask a part of theirs, as they should.
+    check_proven(judge(seen(steps=steps(4, **known), windows=there[:1])), LOSS)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

@@ -8,7 +8,7 @@ import pytest
 from evidence import LOSS, alternating, check_proven, check_refuted, check_untested, seen, steps
 
 from lossleuth.causes.model.input_ignored import judge
-from lossleuth.types import Evidence
+from lossleuth.types import Evidence, Where
 
 
 def moved(own: float | None, spread: float | None = 1.0, **given: Any) -> dict[str, Any]:
@@ -23,6 +23,11 @@ def looked_up(tokens: int, targets: int) -> dict[str, Any]:
 def test_logits_that_no_token_moves_are_proven() -> None:
     fault = seen(steps=steps(4, unigram=3.01), **moved(0.0))
     check_proven(judge(fault), LOSS, "0.0e+00", "all of 3", "3.000", "3.010")
+
+
+def test_the_place_where_the_input_is_lost_is_named() -> None:
+    fault = seen(steps=steps(4), **moved(0.0, lost_places=["model.py:12"]))
+    check_proven(judge(fault), Where("model.py", 12))
 
 
 def test_the_entropy_of_single_tokens_is_told_only_where_it_is_known() -> None:

@@ -31,6 +31,7 @@ from lossleuth.types import (
     Judgement,
     Stage,
     Status,
+    Where,
     Wrongness,
     refuted,
     untested,
@@ -67,12 +68,23 @@ def judge(evidence: Evidence) -> Judgement:
         + (f", the first at step {empty[0]['step']}" if empty else "")
         + "; a loss needs at least 1."
     )
-    where = first_place(p["loss"] for p in evidence.probed("target_places"))
+    where = _where(evidence, {s["step"] for s in empty})
     wrongness = Wrongness("losses over no target", float(found), 0.0, 0.0)
     remedy = "Leave out batches without a supervised target; see why their labels are all masked."
     if bad or share(len(empty) + bool(late), total) > MOST:
         return Judgement(Status.PROVEN, because, where, wrongness, remedy=remedy)
     return Judgement(Status.BENIGN, because, where, wrongness, remedy=remedy)
+
+
+def _where(evidence: Evidence, empty: set[int]) -> Where | None:
+    """Where targets were masked on a step that has none left, else where they are compared."""
+    places = [
+        (w.get("step") in empty, w["target_places"])
+        for w in evidence.windows
+        if w.get("target_places")
+    ]
+    filled = first_place(p for is_empty, t in places if is_empty for p in t.get("filled", ()))
+    return filled or first_place(t["loss"] for _, t in places)
 
 
 CAUSE = Cause(

@@ -65,10 +65,11 @@ def judge(evidence: Evidence) -> Judgement:
         f"Changing a token moves its logits by {max(x['own'] for x in deaf):.1e} of their standard "
         f"deviation on all of {len(deaf)} recorded steps; it should be well above 0.{told}"
     )
+    lost = first_place(p for x in deaf for p in x.get("lost_places", ()))
     return Judgement(
         Status.PROVEN,
         because,
-        first_place(p["loss"] for p in evidence.probed("target_places")),
+        lost or first_place(p["loss"] for p in evidence.probed("target_places")),
         Wrongness("move of a token's own logits", 0.0, 1.0, deaf[-1]["floor"]),
         remedy="Find where the embedding's result is lost on its way to the logits.",
     )
