@@ -43,7 +43,7 @@ def traced(folder: Path, *, limit: float = 0.75) -> dict[str, Any]:
 
 def test_everything_is_traced_to_the_file_it_stands_in(tmp_path: Path) -> None:
     found = traced(tmp_path)
-    assert set(found) == {"weights", "tokens", "targets", "settings"}
+    assert set(found) == {"weights", "tokens", "targets", "settings", "freezing"}
     (weights,) = found["weights"]["files"]
     assert weights["file"] == str(tmp_path / "start.pt")
     assert found["tokens"]["file"] == str(tmp_path / "tokens.bin")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lossleuth.observe.batches import Batches
+from lossleuth.observe.freezing import freezing_place
 from lossleuth.observe.origins import WeightSample, token_origin, weight_origins
 from lossleuth.observe.resolved import resolved_settings
 from lossleuth.observe.setting_origins import setting_origins
@@ -24,7 +25,7 @@ class Known:
 
 
 def origins(known: Known, files: Sequence[str]) -> dict[str, Any]:
-    """The files that hold the first weights, the first tokens and targets, and settings."""
+    """Where the first weights, the first tokens and targets, settings and freezing come from."""
     row = known.batches.row
     schedules = resolved_settings([], known.schedulers)["schedulers"]
     numbers = [v for s in schedules for v in s["settings"].values()]
@@ -38,4 +39,5 @@ def origins(known: Known, files: Sequence[str]) -> dict[str, Any]:
         "tokens": token_origin(known.batches.runs, files, row=row),
         "targets": token_origin(known.batches.target_runs, files, row=row),
         "settings": setting_origins(settings, files),
+        "freezing": freezing_place(),
     }

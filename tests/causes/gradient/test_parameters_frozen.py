@@ -27,6 +27,11 @@ def test_frozen_parameters_in_an_optimizer_are_suspected_until_unfrozen() -> Non
     assert judgement.wrongness is not None and judgement.wrongness.value == 0.3
 
 
+def test_the_only_line_that_freezes_is_named_first() -> None:
+    known = replace(covered(TABLE), origins={"freezing": "model.py:40"})
+    assert judge(known).where == Where("model.py", 40)
+
+
 def test_the_parameter_is_named_where_no_line_made_the_optimizer() -> None:
     unknown = replace(covered(TABLE), settings={}, steps=[])
     assert judge(unknown).where == Where("model.py", 3, "tok")

@@ -26,6 +26,7 @@ from typing import Any
 
 from lossleuth.causes.reasoning import (
     decided_by_trial,
+    first_place,
     frozen_share,
     optimizer_place,
     share,
@@ -68,7 +69,7 @@ def judge(evidence: Evidence) -> Judgement:
     fault = Judgement(
         Status.SUSPECTED,
         because,
-        optimizer_place(evidence) or where,
+        _freezing(evidence) or where,
         Wrongness("share of frozen elements", part, 0.0, 0.0),
         remedy="Switch requires_grad on for the parameters that are to be trained.",
     )
@@ -90,11 +91,16 @@ def _left_out(evidence: Evidence, known: Any) -> Judgement:
         Status.SUSPECTED,
         f"{part:.0%} of the parameters in use ask for no gradient, come from no file, and the loss "
         f"ends at {end:.3f}, no better than single tokens ({floor:.3f}).",
-        optimizer_place(evidence),
+        _freezing(evidence),
         Wrongness("share of frozen elements", part, 0.0, 0.0),
         remedy="Switch requires_grad on for the parameters that are to be trained.",
     )
     return decided_by_trial(evidence, fault, [ALL], least=LEAST)
+
+
+def _freezing(evidence: Evidence) -> Where | None:
+    """The only line that switches gradients off, else where the optimizer is made."""
+    return first_place([evidence.origins.get("freezing")]) or optimizer_place(evidence)
 
 
 CAUSE = Cause(
