@@ -38,10 +38,11 @@ def freezing_lines(source: str) -> list[int]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return []
-    return sorted({node.lineno for node in ast.walk(tree) if _freezes(node)})
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.expr))
+    return sorted({node.lineno for node in nodes if _freezes(node)})
 
 
-def _freezes(node: ast.AST) -> bool:
+def _freezes(node: ast.stmt | ast.expr) -> bool:
     if isinstance(node, ast.Assign):
         named = [t for t in node.targets if isinstance(t, ast.Attribute)]
         off = any(target.attr == "requires_grad" for target in named)

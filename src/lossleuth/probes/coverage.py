@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from lossleuth.probes.distance import norm
+from lossleuth.probes.holders import Holder, holder_of
 from lossleuth.tape.window import Backward, Gradients, Window
 
 
@@ -40,6 +41,9 @@ class Coverage:
     unused_match_missing: bool
     # Share of the elements of parameters in use that ask for no gradient, in an optimizer or not.
     frozen_share: float = 0.0
+    # Of the largest of the missing: whether a module knows it, or the line that hides it from all.
+    missing_registered: bool = False
+    missing_hidden_at: str | None = None
 
 
 def coverage(window: Window) -> Coverage | None:
@@ -75,7 +79,23 @@ def coverage(window: Window) -> Coverage | None:
     still = {id(t): t.numel() for t in tape.leaves.values() if _is_frozen(t)}
     moving = {id(t): t.numel() for t in tape.parameters.values()}
     at_rest = sum(still.values()) / (sum(still.values()) + sum(moving.values()) or 1)
-    return Coverage(tuple(missing), share, tuple(frozen), len(unused), len(held), same, at_rest)
+    largest = max(
+        (n for n, g in after.items() if g is not None and id(tape.leaves[n]) not in held),
+        key=lambda n: tape.leaves[n].numel(),
+        default=None,
+    )
+    holder = Holder(is_registered=False) if largest is None else holder_of(tape.leaves[largest])
+    return Coverage(
+        tuple(missing),
+        share,
+        tuple(frozen),
+        len(unused),
+        len(held),
+        same,
+        at_rest,
+        holder.is_registered,
+        holder.hidden_at,
+    )
 
 
 def _is_frozen(leaf: Tensor) -> bool:

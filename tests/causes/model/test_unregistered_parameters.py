@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from evidence import check_refuted, check_trial, check_untested, seen
+from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.model.unregistered_parameters import CURE, judge
 from lossleuth.types import Evidence, Where
@@ -23,6 +23,12 @@ def test_tensors_in_no_optimizer_are_suspected_at_their_use_until_trained() -> N
     check_trial(judge, fault, [CURE], Where("model.py", 9, "layers"))
     assert "2 tensors with 128 elements" in judge(fault).because
     assert "40%" in judge(fault).because and "layers.3" in judge(fault).because
+
+
+def test_the_line_that_hides_them_is_named_or_the_optimizer_that_left_them_out() -> None:
+    hidden = covered(0.4, LAYER, missing_hidden_at="model.py:4")
+    assert judge(hidden).where == Where("model.py", 4)
+    assert judge(covered(0.4, LAYER, missing_registered=True)).where == OPTIMIZER
 
 
 @pytest.mark.parametrize("evidence", [covered(0.0), covered(1e-9, LAYER)])

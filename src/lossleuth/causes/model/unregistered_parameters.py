@@ -21,8 +21,9 @@ When this verdict is wrong
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from lossleuth.causes.reasoning import decided_by_trial
+from lossleuth.causes.reasoning import decided_by_trial, first_place, optimizer_place
 from lossleuth.types import (
     Cause,
     Change,
@@ -64,11 +65,19 @@ def judge(evidence: Evidence) -> Judgement:
     fault = Judgement(
         Status.SUSPECTED,
         because,
-        Where(missing[0]["file"], missing[0]["line"], missing[0]["module"]),
+        _where(evidence, last),
         Wrongness("share of the gradient without update", last["missing_share"], 0.0, 0.0),
         remedy="Register these tensors with the model and give them to the optimizer.",
     )
     return decided_by_trial(evidence, fault, [CURE])
+
+
+def _where(evidence: Evidence, found: Any) -> Where | None:
+    """What hides them from `parameters()`; else who left them out; else where they are used."""
+    hidden = first_place([found.get("missing_hidden_at")])
+    left_out = optimizer_place(evidence) if found.get("missing_registered") else None
+    used = found["missing"][0]
+    return hidden or left_out or Where(used["file"], used["line"], used["module"])
 
 
 CAUSE = Cause(
