@@ -35,6 +35,7 @@ def by_switch(net: Net) -> None:
             return forward(tokens).float()
         finally:
             torch.set_autocast_enabled(device_type="cpu", enabled=False)
+            torch.clear_autocast_cache()
 
     net.forward = narrow  # type: ignore[method-assign]  # one instance
 

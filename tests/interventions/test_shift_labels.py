@@ -72,8 +72,9 @@ def test_by_zero_nothing_changes_at_all() -> None:
     def smoothed() -> Ran:
         """What plain cross-entropy would not be."""
         return trained(
-            loss_of=lambda s, t: 3
-            * F.cross_entropy(s.flatten(0, 1), t.flatten(), label_smoothing=0.2)
+            loss_of=lambda s, t: (
+                3 * F.cross_entropy(s.flatten(0, 1), t.flatten(), label_smoothing=0.2)
+            )
         )
 
     assert with_changes(smoothed, ShiftLabels(0)).is_exactly(smoothed())

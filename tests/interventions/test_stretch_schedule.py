@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -28,21 +29,21 @@ def test_a_schedule_becomes_the_slower_one(factor: int) -> None:
     assert with_changes(lambda: falling(1), StretchSchedule(factor)).is_exactly(falling(factor))
 
 
-def by_hand(factor: int, make: Any = sgd) -> Ran:
+def by_hand(factor: int) -> Ran:
     """A schedule of the program's own, that writes to both groups of its optimizer."""
     optimizers: list[torch.optim.Optimizer] = []
 
     def kept(parameters: Any) -> torch.optim.Optimizer:
-        optimizers.append(make(parameters))
+        optimizers.append(sgd(parameters))
         return optimizers[-1]
 
-    def schedule(_net: Any) -> None:
-        for index, group in enumerate(optimizers[-1].param_groups):
-            at = steps.pop(index, 0)
-            steps[index] = at + 1
-            group["lr"] = (1 + index) / (1 + at // factor)
+    updates = itertools.count()
 
-    steps: dict[int, int] = {}
+    def schedule(_net: Any) -> None:
+        at = next(updates) // factor
+        for index, group in enumerate(optimizers[-1].param_groups):
+            group["lr"] = (1 + index) / (1 + at)
+
     return trained(
         7,
         make=kept,

@@ -60,7 +60,15 @@ class RestoreMask(Intervention):
                 length = query.shape[_time_axis(module, query)]
                 attn_mask = _mask(length, query, key_padding_mask)
             return several_heads(
-                module, query, key, value, key_padding_mask, need_weights, attn_mask, *args, **kwargs
+                module,
+                query,
+                key,
+                value,
+                key_padding_mask,
+                need_weights,
+                attn_mask,
+                *args,
+                **kwargs,
             )
 
         @functools.wraps(layer)

@@ -28,8 +28,7 @@ class ShiftLabels(FollowCrossEntropy):
             return None
         tokens, places, targets = supervision(window, roles)
         ignored = -100 if roles.ignored is None else roles.ignored
-        at_places = torch.full((tokens.numel(),), ignored, dtype=targets.dtype)
-        at_places = at_places.to(targets.device)
+        at_places = targets.new_full((tokens.numel(),), ignored)
         at_places[places] = targets
         axis = alignment(window, roles).time_axis
         moved = _later(at_places.reshape(tokens.shape), self._offset, axis, ignored)

@@ -130,9 +130,7 @@ def is_supervised(targets: Tensor, ignored: int | None, classes: int) -> Tensor:
     return counted & (targets < classes)
 
 
-def supervised_roles(
-    window: Window, pick: int | None = None, run: Backward | None = None
-) -> Roles:
+def supervised_roles(window: Window, pick: int | None = None, run: Backward | None = None) -> Roles:
     """The roles in the step's loss, all of them known.
 
     `pick` says which loss of the step is meant, where it is not read yet; `run` says which of
