@@ -39,4 +39,5 @@ def _norm(gradients: list[Tensor]) -> Tensor:
     """The norm of the norms of all of them."""
     dense = [g.coalesce().values() if g.is_sparse else g for g in gradients]
     norms = [torch.linalg.vector_norm(g).to(dense[0].device) for g in dense]
-    return torch.linalg.vector_norm(torch.stack(norms))
+    whole: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    return whole
