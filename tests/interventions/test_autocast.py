@@ -9,6 +9,7 @@ import pytest
 import torch
 from changed_runs import Net, Ran, entropy, trained, with_changes
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from lossleuth.interventions.autocast import Autocast
 
@@ -114,13 +115,15 @@ def test_switched_on_what_a_model_keeps_precise_stays_so() -> None:
         def __init__(self) -> None:
             super().__init__()
             self.inner = nn.Linear(4, 4)
-            self.seen: list[torch.dtype] = []
+            self.exact: list[bool] = []
 
         def forward(self, x: Tensor) -> Tensor:
-            self.seen.append(self.inner(x).dtype)
+            narrow = self.inner(x)
             with torch.autocast("cpu", enabled=False):
-                self.seen.append(self.inner(x).dtype)
-            return self.inner(x)
+                true = F.linear(x, self.inner.weight, self.inner.bias)
+                # Rounded to bfloat16 and back, it would be another.
+                self.exact += [narrow.float().equal(true), self.inner(x).equal(true)]
+            return narrow
 
     net = Careful()
 
@@ -128,7 +131,7 @@ def test_switched_on_what_a_model_keeps_precise_stays_so() -> None:
         return Ran([], net(torch.ones(2, 4)).detach())
 
     assert with_changes(run, Autocast(True)).weights.dtype == torch.float32
-    assert net.seen == [torch.bfloat16, torch.float32]
+    assert net.exact == [False, True]
 
 
 def test_switched_on_whatever_a_model_gives_is_wide_again() -> None:

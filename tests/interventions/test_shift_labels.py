@@ -77,7 +77,11 @@ def test_by_zero_nothing_changes_at_all() -> None:
             )
         )
 
+    def regression() -> Ran:
+        return trained(loss_of=lambda s, _: s.square().mean())
+
     assert with_changes(smoothed, ShiftLabels(0)).is_exactly(smoothed())
+    assert with_changes(regression, ShiftLabels(0)).is_exactly(regression())
 
 
 def test_targets_that_are_ignored_stay_so_wherever_they_come_to_be() -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from lossleuth.interventions.follow_cross_entropy import FollowCrossEntropy
 from lossleuth.probes.alignment import alignment, supervision
 from lossleuth.tape.roles import Roles
-from lossleuth.tape.window import Window
+from lossleuth.tape.window import Backward, Window
 
 
 class ShiftLabels(FollowCrossEntropy):
@@ -23,9 +23,13 @@ class ShiftLabels(FollowCrossEntropy):
         super().__init__()
         self._offset = int(offset)
 
+    def _gradients(
+        self, window: Window, numbers: list[int], run: Backward | None = None
+    ) -> dict[int, Tensor | None]:
+        # Where nothing is asked for, nothing has to be found.
+        return super()._gradients(window, numbers, run) if self._offset else {}
+
     def _targets(self, window: Window, roles: Roles) -> Tensor | None:
-        if not self._offset:
-            return None
         tokens, places, targets = supervision(window, roles)
         ignored = -100 if roles.ignored is None else roles.ignored
         at_places = targets.new_full((tokens.numel(),), ignored)
