@@ -1,6 +1,7 @@
 """One additive term of the loss left out.
 
-Terms are counted from 0 as the program adds them up: in `a + 0.1 * b`, `a` is 0 and `b` is 1. A
+Terms are counted from 0 as they are added up, which the probe `terms` says of each: in
+`a + 0.1 * b`, `a` is 0 and `b` is 1. A cross-entropy with smoothing is a sum of two, for torch. A
 loss that is no sum, or has no term of that index, is followed exactly as before. Terms that the
 program differentiates one by one are not put together, and gradients that are returned, not added
 to the parameters, are left alone.
