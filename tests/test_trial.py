@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import pkgutil
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import lossleuth.interventions
+from lossleuth.interventions.intervention import Intervention
 from lossleuth.observe.background import Background, Finished, Plan
 from lossleuth.observe.in_process import InProcess
 from lossleuth.observe.program import Program
 from lossleuth.record.read import Record
 from lossleuth.record.write import RecordWriter
-from lossleuth.trial import Measured, Trials, measured, saved_effects, saved_runs
+from lossleuth.trial import TAPED, Measured, Trials, measured, saved_effects, saved_runs
 from lossleuth.types import Change, Effect
 
 CHANGE = Change.of("scale_lr", factor=0.1)
@@ -228,6 +232,17 @@ def test_a_null_change_of_a_real_training_has_exactly_no_effect(
     assert isinstance(found, Effect)
     assert (found.nats, found.error, found.measure) == (0.0, 0.0, "true loss")
     assert found.with_change < found.start
+
+
+def test_all_changes_that_need_every_step_recorded_have_shorter_trials() -> None:
+    taped = set()
+    for found in pkgutil.iter_modules(lossleuth.interventions.__path__):
+        module = import_module(f"lossleuth.interventions.{found.name}")
+        for kind in vars(module).values():
+            own = isinstance(kind, type) and kind.__module__ == module.__name__
+            if own and issubclass(kind, Intervention) and kind.wants_tape:
+                taped.add(found.name)
+    assert taped == TAPED
 
 
 SCRIPT = """

@@ -17,7 +17,10 @@ from lossleuth.types import BadInput, Change, Effect
 FEWEST_MEASURED, MOST_MEASURED = 4, 10
 # Changes for which every step is recorded and replayed: their trials are shorter.
 TAPED = frozenset(
-    ("follow_true_gradient", "follow_cross_entropy", "skip_softmax", "weigh_micro_batches")
+    (
+        *("follow_true_gradient", "follow_cross_entropy", "skip_softmax", "weigh_micro_batches"),
+        *("shift_labels", "shuffle_labels", "drop_term"),
+    )
 )
 SHORTER, FEWEST_STEPS = 3, 20
 # How far apart the seeds of paired runs are.

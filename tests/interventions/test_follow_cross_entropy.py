@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from changed_runs import VOCABULARY, Ran, batch, entropy, sgd, trained, with_changes
+from changed_runs import VOCABULARY, Net, Ran, batch, entropy, sgd, trained, with_changes
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -69,6 +69,29 @@ def test_without_targets_the_change_is_said_to_have_failed() -> None:
 
     with pytest.raises(InterventionFailed, match="no logits and targets"):
         with_changes(regression, FollowCrossEntropy())
+
+
+def accumulated(smoothing: float) -> Ran:
+    """Four backward passes for each update, each with a loss that is read."""
+    torch.manual_seed(0)
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+    losses = []
+    for step in range(4):
+        optimizer.zero_grad()
+        for tokens in batch(step).split(1):
+            scores, targets = net(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()
+            loss = F.cross_entropy(scores, targets, label_smoothing=smoothing)
+            loss.backward()
+            losses.append(loss.item())
+        optimizer.step()
+    return Ran(losses, torch.cat([p.detach().flatten() for p in net.parameters()]))
+
+
+def test_each_micro_batch_follows_its_own() -> None:
+    found = with_changes(lambda: accumulated(0.5), FollowCrossEntropy())
+    assert accumulated(0.5).distance(accumulated(0.0)) > 1e-2
+    assert found.distance(accumulated(0.0)) < 1e-6
 
 
 def by_hand(sign: float) -> Ran:

@@ -12,7 +12,15 @@ from lossleuth.interventions.making import make
 from lossleuth.interventions.scale_gradient import ScaleGradient
 from lossleuth.types import Change
 
-DOSES: dict[str, dict[str, float]] = {"scale_lr": {"factor": 0.5}, "scale_gradient": {"factor": 2}}
+DOSES: dict[str, dict[str, float]] = {
+    "scale_lr": {"factor": 0.5},
+    "scale_gradient": {"factor": 2},
+    "stretch_schedule": {"factor": 2},
+    "clip_gradients": {"norm": 1.0},
+    "shift_labels": {"offset": 1},
+    "autocast": {"enabled": False},
+    "drop_term": {"index": 0},
+}
 NAMES = sorted(
     {m.name for m in pkgutil.iter_modules(lossleuth.interventions.__path__)}
     - {"intervention", "making"}

@@ -11,7 +11,9 @@ from steps import recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.terms import Term, terms
+from lossleuth.probes.gradient_truth import replayed_gradients
+from lossleuth.probes.terms import Term, gradient_without, terms
+from lossleuth.tape.substitutes import CannotReplay
 
 
 def entropy(logits: Tensor, tokens: Tensor) -> Tensor:
@@ -80,3 +82,39 @@ def test_a_term_without_gradient_is_none() -> None:
     (only,) = terms_of(lambda a, b: a + b.detach())
     assert only.coefficient == 1.0
     assert (only.line or 0) < inspect.getsourcelines(spread)[1]
+
+
+def test_terms_know_their_place_in_the_sum() -> None:
+    found = terms_of(lambda a, b: 1e-4 * b + a + 3 * b.square())
+    assert [t.coefficient for t in sorted(found, key=lambda t: t.index)] == [1e-4, 1.0, 3.0]
+    assert [t.index for t in found] != [0, 1, 2]
+
+
+def both(model: nn.Module, tokens: Tensor) -> Tensor:
+    logits = model(tokens[:, :-1])
+    return (entropy(logits, tokens) + 4 * spread(logits)) / 2
+
+
+def test_the_gradient_without_a_term_is_that_of_the_others() -> None:
+    window = recorded_step(both)
+    run = window.backwards[0]
+    whole = replayed_gradients(window.tape, run, wide=True)
+    without = [gradient_without(window, run, index) for index in (0, 1)]
+    for number, gradient in whole.items():
+        parts = [found[number] for found in without if found is not None]
+        assert gradient is not None
+        assert sum(p for p in parts if p is not None) == pytest.approx(gradient, abs=1e-12)
+    assert gradient_without(window, run, 2) is None
+    assert gradient_without(window, run, -1) is None
+
+
+def test_the_only_term_is_not_left_out() -> None:
+    window = recorded_step(lambda model, tokens: spread(model(tokens)))
+    assert gradient_without(window, window.backwards[0], 0) is None
+
+
+def test_terms_of_higher_order_are_not_left_out() -> None:
+    window = recorded_step(both)
+    window.backwards[0].creates_graph = True
+    with pytest.raises(CannotReplay, match="higher order"):
+        gradient_without(window, window.backwards[0], 1)

@@ -10,9 +10,16 @@ from torch import Tensor
 
 from lossleuth.interventions.follow_true_gradient import put_gradients
 from lossleuth.interventions.intervention import Intervention, parameters_of
-from lossleuth.probes.cross_entropy import cross_entropy, loss_read
+from lossleuth.probes.cross_entropy import (
+    cross_entropy_of,
+    logit_rows,
+    loss_read,
+    supervised_roles,
+    true_targets,
+)
 from lossleuth.tape.neutral import neutral
 from lossleuth.tape.replay import Cuts, Replay
+from lossleuth.tape.roles import Roles
 from lossleuth.tape.window import Backward, Window
 
 
@@ -28,7 +35,7 @@ class FollowCrossEntropy(Intervention):
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
         """Put that gradient where the engine's own was added."""
         if window is not None and run is not None and not run.returned:
-            put_gradients(window, run, self._gradients(window, list(run.before)))
+            put_gradients(window, run, self._gradients(window, list(run.before), run))
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """The same where gradients are made by hand, without a backward pass."""
@@ -43,15 +50,25 @@ class FollowCrossEntropy(Intervention):
             parameter = numbers[number]
             parameter.grad = None if gradient is None else gradient.to(parameter.dtype)
 
-    def _gradients(self, window: Window, numbers: list[int]) -> dict[int, Tensor | None]:
+    def _targets(self, window: Window, roles: Roles) -> Tensor | None:
+        """What to aim at; None where that would change nothing."""
+        return true_targets(window, roles)[0]
+
+    def _gradients(
+        self, window: Window, numbers: list[int], run: Backward | None = None
+    ) -> dict[int, Tensor | None]:
         tape = window.tape
+        before, self._previous = self._previous, window
+        pick = None if before is None or before is window else loss_read(before)
+        roles = supervised_roles(window, pick, run)
+        targets = self._targets(window, roles)
+        if targets is None:
+            return {}
         replay = Replay(tape, cuts=Cuts.OPENED)
         with torch.inference_mode(mode=False):
             leaves = {
                 i: replay.widened(tape.value(i).detach()).clone().requires_grad_() for i in numbers
             }
-        before, self._previous = self._previous, window
-        pick = None if before is None or before is window else loss_read(before)
-        loss = cross_entropy(window, leaves=leaves, pick=pick).mean
+        loss = cross_entropy_of(logit_rows(window, roles, leaves), targets, roles.ignored).mean
         found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         return dict(zip(leaves, found, strict=True))

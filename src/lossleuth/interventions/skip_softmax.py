@@ -6,7 +6,7 @@ import torch
 
 from lossleuth.interventions.follow_true_gradient import put_gradients
 from lossleuth.interventions.intervention import Intervention
-from lossleuth.probes.cross_entropy import best_roles, cross_entropy_of, target_values
+from lossleuth.probes.cross_entropy import cross_entropy_of, supervised_roles, target_values
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.roles import MOVES
 from lossleuth.tape.substitutes import CannotReplay
@@ -23,9 +23,8 @@ class SkipSoftmax(Intervention):
         """Put that gradient where the engine's own was added."""
         if window is None or run is None or run.returned:
             return
-        tape, roles = window.tape, best_roles(window)
-        if roles is None or roles.scores is None or roles.targets is None:
-            raise CannotReplay("no logits and targets were found")
+        tape, roles = window.tape, supervised_roles(window)
+        assert roles.scores is not None
         inner = _inner_softmax(tape, roles.scores)
         replay = Replay(tape, cuts=Cuts.OPENED)
         with torch.inference_mode(mode=False):

@@ -91,19 +91,18 @@ def cross_entropy(
     pick: int | None = None,
 ) -> CrossEntropy:
     """The mean cross-entropy of the step's supervised targets, with other leaves if given."""
-    roles = best_roles(window, pick)
-    if roles is None or roles.scores is None or roles.targets is None:
-        raise CannotReplay("no logits and targets were found")
-    scores = _scores(window, roles, leaves, dropout=dropout, gradients=gradients)
-    rows = scores.movedim(roles.class_axis, -1).reshape(-1, scores.shape[roles.class_axis])
+    roles = supervised_roles(window, pick)
+    rows = logit_rows(window, roles, leaves, dropout=dropout, gradients=gradients)
+    targets, own = true_targets(window, roles)
+    return cross_entropy_of(rows, targets, roles.ignored, own_targets=own)
+
+
+def true_targets(window: Window, roles: Roles) -> tuple[Tensor, bool]:
+    """What a language model is meant to aim at, and whether the program does."""
     found = alignment(window, roles)
     if found.untested is None and found.offset not in (1, None):
-        targets = _next_tokens(window, roles)
-        own = False
-    else:
-        targets = target_values(window, roles)
-        own = True
-    return cross_entropy_of(rows, targets, roles.ignored, own_targets=own)
+        return _next_tokens(window, roles), False
+    return target_values(window, roles), True
 
 
 def cross_entropy_of(
@@ -113,13 +112,38 @@ def cross_entropy_of(
     targets = targets.reshape(-1)
     if len(targets) != len(rows):
         raise CannotReplay("as many targets as rows of logits expected")
-    counted = (targets != (-100 if ignored is None else ignored)) & (targets >= 0)
-    counted &= targets < rows.shape[1]
+    counted = is_supervised(targets, ignored, rows.shape[1])
     count = int(counted.sum())
     if not count:
         raise CannotReplay("no target is supervised")
     mean = F.cross_entropy(rows[counted], targets[counted].long())
     return CrossEntropy(mean, count, own_targets, rows)
+
+
+def is_supervised(targets: Tensor, ignored: int | None, classes: int) -> Tensor:
+    """Which targets count.
+
+    >>> is_supervised(torch.tensor([2, -100, 0, 7]), None, 5).tolist()
+    [True, False, True, False]
+    """
+    counted = (targets != (-100 if ignored is None else ignored)) & (targets >= 0)
+    return counted & (targets < classes)
+
+
+def supervised_roles(window: Window, pick: int | None = None, run: Backward | None = None) -> Roles:
+    """The roles in the step's loss, all of them known.
+
+    `pick` says which loss of the step is meant, where it is not read yet; `run` says which of
+    several backward passes, each of which has a loss of its own.
+    """
+    if run is not None and len(window.backwards) > 1:
+        own = roles_of(window.tape, run)
+        if _is_complete(own):
+            return own
+    roles = best_roles(window, pick)
+    if roles is None or not _is_complete(roles):
+        raise CannotReplay("no logits and targets were found")
+    return roles
 
 
 def best_roles(window: Window, pick: int | None = None) -> Roles | None:
@@ -186,18 +210,19 @@ def _is_complete(roles: Roles) -> bool:
     return roles.targets is not None and roles.scores is not None
 
 
-def _scores(
+def logit_rows(
     window: Window,
     roles: Roles,
-    leaves: Mapping[int, Tensor] | None,
+    leaves: Mapping[int, Tensor] | None = None,
     *,
-    dropout: bool,
-    gradients: bool,
+    dropout: bool = True,
+    gradients: bool = True,
 ) -> Tensor:
+    """The logits made again, a row for each target."""
     assert roles.scores is not None
     replay = Replay(window.tape, gradients=gradients, dropout=dropout, cuts=Cuts.OPENED)
-    made = replay.run([roles.scores], before=roles.scores_at, leaves=leaves)
-    return made[roles.scores]
+    scores = replay.run([roles.scores], before=roles.scores_at, leaves=leaves)[roles.scores]
+    return scores.movedim(roles.class_axis, -1).reshape(-1, scores.shape[roles.class_axis])
 
 
 def target_values(window: Window, roles: Roles) -> Tensor:

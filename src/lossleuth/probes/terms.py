@@ -37,6 +37,8 @@ class Term:
     steering: float | None
     cosine: float | None
     untested: str | None = None
+    # Its place in the sum, counted from 0 as the program adds them up.
+    index: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,15 +48,14 @@ class _Part:
     number: int
     before: int
     coefficient: float
+    index: int = 0
 
 
 def terms(window: Window, run: Backward) -> list[Term]:
     """The terms of what a backward pass differentiated, the one that steers most first."""
-    tape = window.tape
-    roots = [root for root in run.roots if root is not None]
-    if len(roots) != 1 or math.prod(tape.layouts[roots[0]].shape) != 1:
+    tape, parts = window.tape, _parts(window.tape, run)
+    if not parts:
         return []
-    parts = _merged(_Walk(tape, run).parts(roots[0], run.at, 1.0))
     if len(parts) == 1:
         # The whole is its own only term.
         return [_term(tape, parts[0], 1.0, 1.0, 1.0)]
@@ -74,6 +75,34 @@ def terms(window: Window, run: Backward) -> list[Term]:
         cosine = dot / product if product else 0.0
         terms_.append(_term(tape, part, size / every, dot / square if square else 0.0, cosine))
     return sorted(terms_, key=lambda term: -abs(term.steering or 0.0))
+
+
+def gradient_without(window: Window, run: Backward, index: int) -> Gradients | None:
+    """The gradient of a loss without the term of that index; None where it has none such.
+
+    What no other term depends on has no gradient then.
+    """
+    parts = _parts(window.tape, run)
+    if len(parts) < 2 or not 0 <= index < len(parts):
+        return None
+    if any(other.creates_graph for other in window.backwards):
+        raise CannotReplay("a term may depend on a gradient (of higher order)")
+    whole: Gradients = dict.fromkeys(run.before)
+    for part in parts:
+        if part.index != index:
+            for number, own in _gradient(window.tape, run, part).items():
+                so_far = whole.get(number)
+                if own is not None:
+                    whole[number] = own if so_far is None else so_far + own
+    return whole
+
+
+def _parts(tape: Tape, run: Backward) -> list[_Part]:
+    """The terms of a single number that was differentiated, as they are added up."""
+    roots = [root for root in run.roots if root is not None]
+    if len(roots) != 1 or math.prod(tape.layouts[roots[0]].shape) != 1:
+        return []
+    return _merged(_Walk(tape, run).parts(roots[0], run.at, 1.0))
 
 
 class _Walk:
@@ -170,7 +199,7 @@ def _merged(parts: Iterator[_Part]) -> list[_Part]:
     for part in parts:
         key = part.number, part.before
         found[key] = found.get(key, 0.0) + part.coefficient
-    return [_Part(number, before, factor) for (number, before), factor in found.items()]
+    return [_Part(*key, factor, index) for index, (key, factor) in enumerate(found.items())]
 
 
 def _term(
@@ -189,7 +218,18 @@ def _term(
     except CannotReplay as reason:
         value, untested = math.nan, str(reason)
     name = None if maker is None else maker.name
-    return Term(value, part.coefficient, file, line, name, norm_share, steering, cosine, untested)
+    return Term(
+        value,
+        part.coefficient,
+        file,
+        line,
+        name,
+        norm_share,
+        steering,
+        cosine,
+        untested,
+        part.index,
+    )
 
 
 def _value(tape: Tape, part: _Part) -> float:

@@ -1,0 +1,103 @@
+"""Nothing dropped: dropout off in training and evaluation.
+
+It reaches torch's dropout functions, and so its modules, the dropout in its attention, and that
+between the layers of its recurrent nets. A mask that a program draws and multiplies with itself is
+not reached. Masks are still drawn, and thrown away, so that all other random numbers stay what they
+were; only recurrent nets draw none then.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lossleuth.interventions.intervention import Intervention, Replace
+
+# Those of `torch.nn.functional` have a default for the share that is dropped, and may be in place.
+FUNCTIONS = (
+    *("dropout", "dropout1d", "dropout2d", "dropout3d"),
+    *("alpha_dropout", "feature_alpha_dropout"),
+)
+PLAIN_FUNCTIONS = ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
+RECURRENT = (nn.RNN, nn.LSTM, nn.GRU)
+
+
+class NoDropout(Intervention):
+    """Keep everything, as when a model is evaluated."""
+
+    def install(self, replace: Replace) -> None:
+        """Stand between the program and whatever drops something."""
+        for name in FUNCTIONS:
+            replace(F, name, _keeping(getattr(F, name)))
+        for name in PLAIN_FUNCTIONS:
+            replace(torch, name, _keeping_plain(getattr(torch, name)))
+            in_place = f"{name}_"
+            replace(torch, in_place, _keeping_plain(getattr(torch, in_place), getattr(torch, name)))
+        attention = F.scaled_dot_product_attention
+        replace(F, "scaled_dot_product_attention", _keeping_attention(attention))
+        for kind in RECURRENT:
+            replace(kind, "forward", _keeping_between(kind.forward))
+
+
+def _keeping(drop: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    @functools.wraps(drop)
+    def keep(
+        input: Tensor, p: float = 0.5, training: bool | None = None, inplace: bool = False
+    ) -> Tensor:
+        # Alpha dropout is off unless asked for, all others are on.
+        asked = {} if training is None else {"training": training}
+        with torch.no_grad():
+            drop(input.detach(), p, **asked)
+        return input
+
+    return keep
+
+
+def _keeping_plain(
+    drop: Callable[..., Tensor], draw: Callable[..., Tensor] | None = None
+) -> Callable[..., Tensor]:
+    """Masks are drawn by another function, where this one works in place."""
+
+    @functools.wraps(drop)
+    def keep(input: Tensor, p: float, train: bool) -> Tensor:
+        with torch.no_grad():
+            (draw or drop)(input.detach(), p, train)
+        return input
+
+    return keep
+
+
+def _keeping_attention(attention: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    @functools.wraps(attention)
+    def keep(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Tensor:
+        if dropout_p:
+            with torch.no_grad():
+                attention(query, key, value, attn_mask, dropout_p, *args, **kwargs)
+        return attention(query, key, value, attn_mask, 0.0, *args, **kwargs)
+
+    return keep
+
+
+def _keeping_between(forward: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(forward)
+    def keep(module: Any, *args: Any, **kwargs: Any) -> Any:
+        own, module.dropout = module.dropout, 0.0
+        try:
+            return forward(module, *args, **kwargs)
+        finally:
+            module.dropout = own
+
+    return keep
