@@ -28,9 +28,9 @@ SPREAD = 2654435761
 class Relation:
     """Standard deviations by which tables of pairs stand out from those of shuffled targets."""
 
-    # The offset that stands out most; targets that are the very token there are left out.
-    targets: float | None
-    inputs: float | None
+    # For tokens at each offset; targets that are the very token at the best one are left out.
+    targets: dict[int, float]
+    inputs: float
     count: int
     untested: str | None = None
 
@@ -40,7 +40,7 @@ def relation(window: Window, roles: Roles | None) -> Relation:
     try:
         tokens, places, targets = supervision(window, roles)
     except CannotReplay as reason:
-        return Relation(None, None, 0, str(reason))
+        return Relation({}, 0.0, 0, str(reason))
     assert roles is not None
     rows, columns = places // tokens.shape[1], places % tokens.shape[1]
     counted = is_counted(targets, roles)
@@ -54,14 +54,15 @@ def relation(window: Window, roles: Roles | None) -> Relation:
     left = counted.clone()
     x, y, inside = pairs[copied]
     left[inside] &= x != y
-    found = []
-    for x, y, inside in pairs.values():
-        found.append(stands_out(x[left[inside]], y[left[inside]]))
+    found = {
+        offset: stands_out(x[left[inside]], y[left[inside]])
+        for offset, (x, y, inside) in pairs.items()
+    }
     # As many pairs of the text itself.
     count = int(left.sum())
     before, after = tokens[:, :-1].reshape(-1), tokens[:, 1:].reshape(-1)
     order = torch.randperm(len(before), generator=_generator())[: max(count, 1)]
-    return Relation(max(found), stands_out(before[order], after[order]), count)
+    return Relation(found, stands_out(before[order], after[order]), count)
 
 
 def stands_out(first: Tensor, second: Tensor) -> float:

@@ -16,7 +16,7 @@ def found(share: float = 0.1, loss: float = 3.0, long: int = 40, **given: Any) -
     shares = {"0": 0.05, "1": share, "2": 0.05}
     alignment = {"offset": None, "shares": shares, "supervised": 512, "distinct_tokens": 60}
     alignment |= {"untested": None, **given.pop("alignment", {})}
-    standing = {"targets": 0.3, "inputs": 20.0, "count": 400, "untested": None}
+    standing = {"targets": {"0": 0.3, "1": -0.4}, "inputs": 20.0, "count": 400, "untested": None}
     standing |= given.pop("relation", {})
     recorded = {
         "alignment": alignment,
@@ -69,13 +69,17 @@ def test_one_step_that_an_offset_explains_or_one_low_loss_is_enough() -> None:
 
 def test_targets_that_depend_on_the_tokens_around_are_no_noise() -> None:
     # A masked language model that has not begun to learn: nothing is copied, and yet.
-    check_refuted(judge(found(relation={"targets": 6.0})), "standard deviations", "0 is expected")
+    check_refuted(
+        judge(found(relation={"targets": {"0": 0.1, "-1": 6.0}})),
+        "standard deviations",
+        "0 is expected",
+    )
 
 
 @pytest.mark.parametrize(
     "relation",
     [
-        {"targets": 2.5},
+        {"targets": {"1": 2.5}},
         # A text in which no token tells the next could not have shown anything.
         {"inputs": 1.0},
     ],
@@ -86,3 +90,12 @@ def test_a_table_that_could_not_have_refuted_it_proves_nothing(relation: dict[st
 
 def test_without_a_table_nothing_is_said() -> None:
     check_untested(judge(found(relation={"untested": "no rows"})), "no table")
+
+
+def test_a_different_offset_on_each_step_is_chance() -> None:
+    # Of six numbers drawn on each step the largest is above 1 most of the time.
+    windows = []
+    for i in range(6):
+        window = found(relation={"targets": {str(o): 2.5 if o == i else -0.5 for o in range(6)}})
+        windows += window.windows[:1]
+    check_proven(judge(replace(found(), windows=windows)), LOSS)

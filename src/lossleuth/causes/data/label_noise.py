@@ -113,7 +113,10 @@ def _standing(evidence: Evidence) -> tuple[float, float] | None:
     if not known:
         return None
     root = len(known) ** 0.5
-    return sum(r["targets"] for r in known) / root, sum(r["inputs"] for r in known) / root
+    offsets = {offset for r in known for offset in r["targets"]}
+    # Each offset by itself: the largest of several would stand out on every step.
+    by_offset = [sum(r["targets"].get(o, 0.0) for r in known) / root for o in offsets]
+    return max(by_offset, default=0.0), sum(r["inputs"] for r in known) / root
 
 
 CAUSE = Cause(
