@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import anyio
 from mcp import Client, StdioServerParameters, stdio_client
+
+from lossleuth.agents.server import server
 
 T = TypeVar("T")
 
@@ -41,18 +43,36 @@ class Assistant:
         return Answer(result.structured_content, text, bool(result.is_error), progress)
 
 
-def with_assistant(
-    root: Path, talk: Callable[[Assistant], Awaitable[T]], start: Sequence[str] = ()
-) -> T:
-    """Start the server in a directory, talk to it, and let it go."""
-    command = [*(start or (sys.executable, "-m", "lossleuth")), "mcp"]
-    server = StdioServerParameters(
-        command=command[0], args=command[1:], cwd=root, env=dict(os.environ)
+def with_assistant(root: Path, talk: Callable[[Assistant], Awaitable[T]]) -> T:
+    """Start the server in a directory, talk to it over stdio, and let it go.
+
+    What it says on standard error is left beside the directory.
+    """
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "lossleuth", "mcp"],
+        cwd=root,
+        env=dict(os.environ),
     )
 
     async def whole() -> T:
-        with (root.parent / f"{root.name}.stderr").open("w") as beside, anyio.fail_after(60):
-            async with Client(stdio_client(server, errlog=beside)) as client:
+        with said_by(root).open("w") as beside, anyio.fail_after(100):
+            async with Client(stdio_client(command, errlog=beside)) as client:
                 return await talk(Assistant(client))
+
+    return anyio.run(whole)
+
+
+def said_by(root: Path) -> Path:
+    """Where the standard error of the server in that directory is kept."""
+    return root.parent / f"{root.name}.stderr"
+
+
+def within(root: Path, talk: Callable[[Assistant], Awaitable[T]]) -> T:
+    """Talk to a server in this process, where only the answers matter."""
+
+    async def whole() -> T:
+        async with Client(server(root)) as client:
+            return await talk(Assistant(client))
 
     return anyio.run(whole)

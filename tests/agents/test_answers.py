@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,10 @@ def test_the_guide_tells_of_every_field_of_a_verdict() -> None:
     )
     named = {field for shape in shapes for field in fields_of(shape)}
     assert {field for field in named if f"`{field}`" not in text} == set()
+
+
+def test_the_example_of_the_guide_names_the_line_it_shows() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    script = re.findall(r"```python\n(.*?)```", text, re.S)[0].splitlines()
+    lines = {int(number) for number in re.findall(r'"line": (\d+)', text)}
+    assert ["lr=1.0" in script[line - 1] for line in lines] == [True]

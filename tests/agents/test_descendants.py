@@ -53,8 +53,8 @@ def test_a_process_that_does_not_listen_is_killed_with_its_children() -> None:
 def test_a_process_that_listens_tidies_up_itself() -> None:
     program = (
         "import os, time\n"
-        "print(os.getpid(), flush=True)\n"
-        "try:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    raise SystemExit(7)\n"
+        "try:\n    print(os.getpid(), flush=True)\n    time.sleep(600)\n"
+        "except KeyboardInterrupt:\n    raise SystemExit(7)\n"
     )
     process, _ = started(program)
     end(process, patience=10)

@@ -46,7 +46,7 @@ def test_output_and_what_is_told_come_back_apart(root: Path) -> None:
         "import sys, time\n"
         "print('{\"a\": 1}')\n"
         "for i in range(2):\n"
-        "    print('{\"progress\": \"step %d\", \"seconds\": 0}' % i, file=sys.stderr, flush=True)\n"
+        '    print(\'{"progress": "step %d", "seconds": 0}\' % i, file=sys.stderr, flush=True)\n'
         "    time.sleep(0.3)\n"
         "print('done', file=sys.stderr)\n"
         "sys.exit(1)\n"
@@ -63,7 +63,7 @@ def test_silence_is_filled_with_the_last_sentence(
     monkeypatch.setattr(errands, "BEAT_SECONDS", 0.2)
     program = (
         "import sys, time\n"
-        "print('{\"progress\": \"training\"}', file=sys.stderr, flush=True)\n"
+        'print(\'{"progress": "training"}\', file=sys.stderr, flush=True)\n'
         "time.sleep(1.2)\n"
     )
     _, said = ran(root, program)

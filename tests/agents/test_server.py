@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
-from asking import Assistant, with_assistant
+from asking import Assistant, said_by, with_assistant, within
 
 from lossleuth.catalogue import causes
 
@@ -72,7 +72,7 @@ def test_six_tools_are_offered_with_schemas(root: Path) -> None:
         assert properties["steps"]["minimum"] == 1
         assert properties["arguments"]["items"] == {"type": "string"}
 
-    with_assistant(root, talk)
+    within(root, talk)
 
 
 def test_a_script_is_run_judged_repaired_and_compared(root: Path) -> None:
@@ -111,8 +111,11 @@ def test_a_script_is_run_judged_repaired_and_compared(root: Path) -> None:
             "compare", first=sick.data["directory"], second=repaired.data["directory"]
         )
         assert "They part at step" in compared.data["markdown"]
+        # What the script prints stays with the run.
+        assert "noise on standard output" in (directory / "observed" / "output.txt").read_text()
 
     with_assistant(root, talk)
+    assert said_by(root).read_text() == ""
 
 
 def test_causes_are_listed_and_explained(root: Path) -> None:
@@ -126,7 +129,7 @@ def test_causes_are_listed_and_explained(root: Path) -> None:
         assert unknown.is_error
         assert unknown.text.startswith("expected the id of a cause, found 'bad_luck'")
 
-    with_assistant(root, talk)
+    within(root, talk)
 
 
 def test_what_is_outside_is_refused_in_a_sentence_and_not_run(root: Path) -> None:
@@ -146,7 +149,7 @@ def test_what_is_outside_is_refused_in_a_sentence_and_not_run(root: Path) -> Non
         # Nothing was made for what was not done.
         assert not (root / "runs").exists()
 
-    with_assistant(root, talk)
+    within(root, talk)
 
 
 def test_a_gradient_is_checked_and_given_up_at_its_budget(root: Path) -> None:
@@ -155,10 +158,8 @@ def test_a_gradient_is_checked_and_given_up_at_its_budget(root: Path) -> None:
         assert (wrong.data["outcome"], len(wrong.data["wrong"])) == ("fail", 1)
         right = await assistant.ask("check_gradient", module="mine.py", gradient="right")
         assert right.data["outcome"] == "pass"
-        absent = await assistant.ask("check_gradient", module="mine.py", loss="lost")
-        assert absent.is_error and absent.text.startswith("expected lost in mine.py")
         began = time.monotonic()
-        late = await assistant.ask("check_gradient", module="mine.py", loss="forever", budget=4)
+        late = await assistant.ask("check_gradient", module="mine.py", loss="forever", budget=2)
         assert late.is_error and "was ended" in late.text
         assert time.monotonic() - began < 20
 

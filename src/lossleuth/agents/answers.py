@@ -139,7 +139,7 @@ class Examined(Shape):
     report: str
     """The report as a page for people."""
     verdict: Verdict
-    """The file verdict.json."""
+    """All that was found: the same as verdict.json in the directory."""
 
 
 class Compared(Shape):
@@ -207,4 +207,4 @@ class GradientChecked(Shape):
     whole: Slope
     """Along one random direction through all inputs."""
     parts: list[Slope]
-    """Along one for each input, where the whole is not right."""
+    """Along single inputs, where the whole is not right."""

@@ -166,7 +166,7 @@ def _telling(context: Request) -> Told:
     """Progress is the seconds that have passed: it always grows, and promises nothing."""
 
     async def told(sentence: str, seconds: float) -> None:
-        await context.report_progress(round(seconds, 3), None, sentence)
+        await context.report_progress(seconds, None, sentence)
 
     return told
 
