@@ -73,12 +73,17 @@ def test_silence_is_filled_with_the_last_sentence(
 
 
 def test_at_its_limit_it_is_ended_and_says_so(root: Path) -> None:
-    program = "import signal, time\nsignal.signal(2, signal.SIG_IGN)\ntime.sleep(600)\n"
+    program = (
+        "import os, signal, time\nsignal.signal(2, signal.SIG_IGN)\n"
+        "open('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
+    )
     began = time.monotonic()
-    with pytest.raises(BadInput, match="expected an answer within 1 s, found none: it was ended"):
-        ran(root, program, limit=1)
-    assert time.monotonic() - began < 10
+    with pytest.raises(BadInput, match="expected an answer within 3 s, found none: it was ended"):
+        ran(root, program, limit=3)
+    assert time.monotonic() - began < 20
     assert not errands._under_way
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((root / "pid").read_text()), 0)
 
 
 def test_too_much_output_ends_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,6 @@ import numpy as np
 print("noise")
 loss = lambda w: float((w**2).sum())
 gradient = lambda w: [2.02 * w]
-right = lambda w: [2 * w]
 parameters = [np.array([1.0, -3.0])]
 def forever(w):
     while True: print("noise")
@@ -156,8 +155,8 @@ def test_a_gradient_is_checked_and_given_up_at_its_budget(root: Path) -> None:
     async def talk(assistant: Assistant) -> None:
         wrong = await assistant.ask("check_gradient", module="mine.py")
         assert (wrong.data["outcome"], len(wrong.data["wrong"])) == ("fail", 1)
-        right = await assistant.ask("check_gradient", module="mine.py", gradient="right")
-        assert right.data["outcome"] == "pass"
+        absent = await assistant.ask("check_gradient", module="mine.py", loss="lost")
+        assert absent.is_error and absent.text.startswith("expected lost in mine.py")
         began = time.monotonic()
         late = await assistant.ask("check_gradient", module="mine.py", loss="forever", budget=2)
         assert late.is_error and "was ended" in late.text
