@@ -78,7 +78,7 @@ def test_at_its_limit_it_is_ended_and_says_so(root: Path) -> None:
         "open('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
     )
     began = time.monotonic()
-    with pytest.raises(BadInput, match="expected an answer within 3 s, found none: it was ended"):
+    with pytest.raises(BadInput, match="expected an answer within 3 s, found none, and ended it"):
         ran(root, program, limit=3)
     assert time.monotonic() - began < 20
     assert not errands._under_way

@@ -15,6 +15,7 @@ import anyio.to_thread
 import pytest
 from asking import Assistant, said_by, with_assistant, within
 
+from lossleuth.agents import tools
 from lossleuth.catalogue import causes
 
 SCRIPT = """
@@ -158,8 +159,8 @@ def test_a_gradient_is_checked_and_given_up_at_its_budget(root: Path) -> None:
         absent = await assistant.ask("check_gradient", module="mine.py", loss="lost")
         assert absent.is_error and absent.text.startswith("expected lost in mine.py")
         began = time.monotonic()
-        late = await assistant.ask("check_gradient", module="mine.py", loss="forever", budget=2)
-        assert late.is_error and "was ended" in late.text
+        late = await assistant.ask("check_gradient", module="mine.py", loss="forever", budget=1)
+        assert late.is_error and "found none, and ended it" in late.text
         assert time.monotonic() - began < 20
 
     with_assistant(root, talk)
@@ -210,6 +211,24 @@ def pid_in(root: Path) -> int:
                 return int(output.read_text().split()[-1])
         time.sleep(0.05)
     raise AssertionError("the script has not begun")
+
+
+def test_a_run_that_takes_too_long_is_given_up(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "sleep.py").write_text(SLEEPER)
+    # 5 s, where lossleuth itself would wait for a minute.
+    monkeypatch.setattr(tools, "OVERTIME", -85.0)
+
+    async def talk(assistant: Assistant) -> None:
+        late = await assistant.ask("run", script="sleep.py", budget=60)
+        assert late.is_error
+        (directory,) = (root / "runs").iterdir()
+        assert late.text == (
+            "expected an answer within 5 s, found none, and ended it: give a larger budget or "
+            f"fewer steps; what was seen is in runs/{directory.name}"
+        )
+
+    within(root, talk)
+    assert gone(pid_in(root))
 
 
 def test_a_cancelled_run_is_ended_with_its_script(root: Path) -> None:

@@ -129,9 +129,9 @@ async def _wait(
         await anyio.sleep(POLL_SECONDS)
         now = time.monotonic()
         if now - began > limit:
-            return "none: it was ended"
+            return "none, and ended it"
         if max(output.stat().st_size, beside.stat().st_size) > MOST_OUTPUT:
-            return f"more than {MOST_OUTPUT >> 20} MB of output: it was ended"
+            return f"more than {MOST_OUTPUT >> 20} MB of output, and ended it"
         sentences, position = _sentences(beside, position)
         for sentence in sentences:
             await told(sentence, time.monotonic() - began)
