@@ -21,9 +21,11 @@ class Listening:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.seconds: list[float] = []
 
     async def report_progress(self, done: float, total: float | None, message: str) -> None:
         self.told.append(message)
+        self.seconds.append(done)
 
 
 def words(result: CallToolResult) -> str:
@@ -55,8 +57,8 @@ def errands(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         remedy: str = "",
     ) -> Done:
         asked.append({"module": module, "arguments": arguments, "limit": limit, "remedy": remedy})
-        await told("running it", 0.1)
-        await anyio.sleep(0.1)
+        await told("running it")
+        await anyio.sleep(0.5)
         return Done(0, json.dumps({"status": "healthy"}).encode(), "")
 
     monkeypatch.setattr(tools, "errand", errand)
@@ -84,7 +86,10 @@ def test_a_run_is_the_command_with_a_directory_and_a_limit(
     assert listening.told == ["running it"]
 
 
-def test_one_run_at_a_time(tmp_path: Path, errands: list[dict[str, Any]]) -> None:
+def test_one_run_at_a_time(
+    tmp_path: Path, errands: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "BEAT_SECONDS", 0.2)
     (tmp_path / "train.py").write_text("")
     heard = [Listening(), Listening()]
 
@@ -96,9 +101,13 @@ def test_one_run_at_a_time(tmp_path: Path, errands: list[dict[str, Any]]) -> Non
 
     anyio.run(ask)
     assert len(errands) == 2
-    assert sorted(len(listening.told) for listening in heard) == [1, 2]
-    waited = max(heard, key=lambda listening: len(listening.told))
-    assert waited.told == ["waiting for another run to end", "running it"]
+    first, second = sorted(heard, key=lambda listening: len(listening.told))
+    assert first.told == ["running it"]
+    *waiting, last = second.told
+    # It is told again and again, and the numbers grow all the way.
+    assert set(waiting) == {"waiting for another run to end"}
+    assert (len(waiting) >= 2, last) == (True, "running it")
+    assert second.seconds == sorted(set(second.seconds))
 
 
 def test_a_comparison_that_fails_is_refused_with_its_reason(

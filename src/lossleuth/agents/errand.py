@@ -30,8 +30,7 @@ MOST_OUTPUT = 16 << 20
 PATIENCE, SHORT_PATIENCE = 10.0, 1.0
 OURS = "lossleuth: "
 
-# Called with a sentence and the seconds since the beginning.
-Told = Callable[[str, float], Awaitable[None]]
+Told = Callable[[str], Awaitable[None]]
 
 # What is under way, for a server that is told to end.
 _under_way: set[subprocess.Popen[bytes]] = set()
@@ -134,12 +133,12 @@ async def _wait(
             return f"more than {MOST_OUTPUT >> 20} MB of output, and ended it"
         sentences, position = _sentences(beside, position)
         for sentence in sentences:
-            await told(sentence, time.monotonic() - began)
+            await told(sentence)
         if sentences:
             told_last = now
         elif now - told_last > BEAT_SECONDS:
             told_last = now
-            await told(sentence, now - began)
+            await told(sentence)
     return None
 
 

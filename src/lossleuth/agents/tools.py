@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from pydantic import Field
 
 from lossleuth import catalogue
 from lossleuth.agents.answers import Catalogue, Compared, Examined, Explained, GradientChecked
-from lossleuth.agents.errand import Done, Refused, Told, errand
+from lossleuth.agents.errand import BEAT_SECONDS, Done, Refused, Told, errand
 from lossleuth.agents.fence import Fence
 from lossleuth.types import BadInput, Cause
 
@@ -72,9 +73,7 @@ class Tools:
         """
         path = self._fence.file(script)
         told = _telling(context)
-        if self._turn.locked():
-            await told("waiting for another run to end", 0.0)
-        async with self._turn:
+        async with self._alone(told):
             directory = self._fence.new_run()
             name = str(directory.relative_to(self._fence.root))
             try:
@@ -156,6 +155,20 @@ class Tools:
         )
         return _answer(done.answer)
 
+    @asynccontextmanager
+    async def _alone(self, told: Told) -> AsyncIterator[None]:
+        """Wait until no other run is under way, and keep others waiting."""
+        while True:
+            with anyio.move_on_after(BEAT_SECONDS):
+                if self._turn.locked():
+                    await told("waiting for another run to end")
+                await self._turn.acquire()
+                break
+        try:
+            yield
+        finally:
+            self._turn.release()
+
     async def _ask(self, context: Request, limit: float, *arguments: str) -> Done:
         told = _telling(context)
         root = self._fence.root
@@ -164,9 +177,10 @@ class Tools:
 
 def _telling(context: Request) -> Told:
     """Progress is the seconds that have passed: it always grows, and promises nothing."""
+    began = time.monotonic()
 
-    async def told(sentence: str, seconds: float) -> None:
-        await context.report_progress(seconds, None, sentence)
+    async def told(sentence: str) -> None:
+        await context.report_progress(time.monotonic() - began, None, sentence)
 
     return told
 
