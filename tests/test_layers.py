@@ -29,7 +29,7 @@ LAYERS = (
     {"examining"},
     {"train"},
     {"distil", "cases", "lab"},
-    {"doctor"},
+    {"doctor", "agents"},
     {"cli"},
     {"__main__"},
 )

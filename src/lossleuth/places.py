@@ -21,6 +21,8 @@ def _library_folders() -> tuple[str, ...]:
 
 
 LIBRARY_FOLDERS = _library_folders()
+# Names that only installers give to folders.
+PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 
 
 @cache
@@ -35,7 +37,9 @@ def is_library(filename: str) -> bool:
     """
     if filename in _declared:
         return False
-    if filename.startswith("<frozen") or "dist-packages" in filename:
+    # Packages may lie in a folder that this interpreter only links to.
+    installed = any(f"{os.sep}{name}{os.sep}" in filename for name in PACKAGE_FOLDERS)
+    if filename.startswith("<frozen") or installed:
         return True
     return any(filename.startswith(folder) for folder in LIBRARY_FOLDERS)
 

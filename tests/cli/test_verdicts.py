@@ -105,6 +105,14 @@ def test_causes_are_listed_and_explained(lossleuth: Command) -> None:
     assert "When this verdict is wrong" in page.stdout
 
 
+def test_cause_pages_are_written(lossleuth: Command, tmp_path: Path) -> None:
+    done = lossleuth("causes", "--write", "pages")
+    assert (done.returncode, done.stderr) == (0, "")
+    written = sorted(path.stem for path in (tmp_path / "pages").iterdir())
+    assert written == sorted([*(c.id for c in causes()), "README"])
+    assert done.stdout == f"{len(written)} pages written to pages\n"
+
+
 def test_an_interruption_ends_with_a_verdict_and_leaves_nothing_behind(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n")

@@ -37,3 +37,18 @@ def doctor() -> None:
 
     for thing, found in findings(Path("runs")):
         typer.echo(f"{thing:<15} {found}")
+
+
+@app.command()
+@plainly
+def mcp() -> None:
+    """Serve coding assistants: run, examine, explain over the Model Context Protocol (stdio).
+
+    Only scripts and runs under the present directory can be given.
+    """
+    from lossleuth.record.extras import load
+
+    load("mcp", "mcp")
+    from lossleuth.agents.server import serve
+
+    serve(Path.cwd())

@@ -84,8 +84,17 @@ def demo(
 
 @app.command()
 @plainly
-def causes() -> None:
+def causes(
+    write: Annotated[
+        Path | None, typer.Option(help="write their pages into this folder, as Markdown")
+    ] = None,
+) -> None:
     """List the causes that are known, with what each needs to be judged."""
+    if write is not None:
+        from lossleuth.report import cause_pages
+
+        typer.echo(f"{len(cause_pages.write(write))} pages written to {write}")
+        return
     from lossleuth.examiner.commands import listed
 
     for line in listed():

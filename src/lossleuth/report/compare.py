@@ -115,8 +115,9 @@ def _flat(record: Record) -> dict[str, Any]:
     _flatten("", header, known)
     _flatten("", declared, known)
     _flatten("package", packages[-1] if packages else {}, known)
-    sizes = record.parameter_sizes
-    known["parameters"] = sum(sizes.values())
+    known["parameters"] = sum(record.parameter_sizes.values())
+    if "lr" in record.scalar_names and len(record):
+        known["first learning rate"] = float(record.series("lr")[0])
     return known
 
 

@@ -25,7 +25,7 @@ from lossleuth.report.numbers import shown
 
 # Characters that mean something to Markdown or to HTML inside it, anywhere and at the beginning.
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$@])")
-_LEADING = re.compile(r"^([#+=!-]|\d+(?=[.)]))")
+_LEADING = re.compile(r"^([#+=!-]|\d+(?=[.)](?:\s|$)))")
 
 
 def rendered(document: Document) -> str:
@@ -44,6 +44,8 @@ def escaped(text: str) -> str:
 
     >>> escaped("a_b <img>")
     'a\\\\_b \\\\<img\\\\>'
+    >>> escaped("4.188"), escaped("4. is a list")
+    ('4.188', '&#52;. is a list')
     """
     plain = _SPECIAL.sub(r"\\\1", " ".join(visible(text).split()))
     return _LEADING.sub(lambda found: _shielded(found[0]), plain)

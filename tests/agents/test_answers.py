@@ -1,0 +1,100 @@
+"""The shapes that are promised are those of what is written, and the guide tells of every field."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from lossleuth.agents import answers
+from lossleuth.examiner import verdict as written
+from lossleuth.types import Change, Effect, Judgement, Status, Where, Wrongness
+
+GUIDE = Path(__file__).parents[2] / "docs" / "for-assistants.md"
+
+
+def whole() -> dict[str, Any]:
+    """A verdict with everything in it, as it is written."""
+    harm = Effect(Change.of("scale_lr", factor=0.1), math.inf, 0.1, 3, 20, math.nan, 2.0, 4.0)
+    full = Judgement(
+        Status.PROVEN,
+        "1 is not 0.",
+        Where("train.py", 3, "head"),
+        Wrongness("rate", 1.0, 0.0, 1e-7),
+        harm,
+        "Do it.",
+        cure=Change.of("hold_lr"),
+    )
+    bare = Judgement(Status.SUSPECTED, "2 is not 0.")
+    other = {status.value: Judgement(status, "x") for status in Status}
+    judgements = {"full": full, "bare": bare} | other
+    found = written.Verdict("proven", judgements, ["full", "bare", "benign"], 20, 1.5, ("falls",))
+    return found.as_json()
+
+
+def fields_of(model: type[BaseModel]) -> set[str]:
+    return {field.alias or name for name, field in model.model_fields.items()}
+
+
+def test_a_verdict_has_the_promised_shape_and_no_field_more() -> None:
+    known = whole()
+    read = answers.Verdict.model_validate(known)
+    assert read.model_dump(by_alias=True, exclude_unset=True) == known
+    full = known["causes"][0]
+    pairs = [
+        (answers.Verdict, known),
+        (answers.FoundCause, full),
+        (answers.Where, full["where"]),
+        (answers.Wrongness, full["wrongness"]),
+        (answers.Harm, full["harm"]),
+        (answers.Detail, known["details"]["full"]),
+    ]
+    assert [(m.__name__, fields_of(m) ^ set(d)) for m, d in pairs if fields_of(m) != set(d)] == []
+
+
+@pytest.mark.parametrize("field", ["status", "causes", "details", "schema"])
+def test_a_verdict_without_a_field_is_seen(field: str) -> None:
+    known = whole()
+    del known[field]
+    with pytest.raises(ValidationError, match=field):
+        answers.Verdict.model_validate(known)
+
+
+def test_numbers_that_json_has_not_stay_words() -> None:
+    harm = answers.Verdict.model_validate(whole()).causes[0].harm
+    assert harm is not None
+    assert (harm.nats, harm.without, harm.error) == ("Infinity", "NaN", 0.1)
+
+
+SHAPES = [
+    shape
+    for shape in vars(answers).values()
+    if isinstance(shape, type) and issubclass(shape, answers.Shape) and shape is not answers.Shape
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.__name__)
+def test_every_field_says_what_it_is(shape: type[BaseModel]) -> None:
+    described = shape.model_json_schema()["properties"]
+    assert [name for name, field in described.items() if not field.get("description")] == []
+
+
+def test_the_guide_tells_of_every_field_of_a_verdict() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    shapes = (
+        *(answers.Verdict, answers.FoundCause, answers.Where, answers.Wrongness),
+        *(answers.Harm, answers.Detail, answers.Examined),
+    )
+    named = {field for shape in shapes for field in fields_of(shape)}
+    assert {field for field in named if f"`{field}`" not in text} == set()
+
+
+def test_the_example_of_the_guide_names_the_line_it_shows() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    script = re.findall(r"```python\n(.*?)```", text, re.S)[0].splitlines()
+    lines = {int(number) for number in re.findall(r'"line": (\d+)', text)}
+    assert ["lr=1.0" in script[line - 1] for line in lines] == [True]
