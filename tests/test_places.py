@@ -28,6 +28,11 @@ def test_python_packages_and_lossleuth_are_libraries_and_the_rest_is_the_users()
     assert not places.is_library("<stdin>")
 
 
+def test_packages_that_are_only_linked_to_are_libraries_too() -> None:
+    assert places.is_library("/elsewhere/lib/python3.11/site-packages/torch/optim/adam.py")
+    assert not places.is_library("/mine/site-packages-notes/train.py")
+
+
 def test_a_script_that_lies_in_a_package_is_the_users_when_it_is_run() -> None:
     inside = str(torch.__file__).replace("__init__", "example")
     assert places.is_library(inside)
