@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint format types unit slow browser clean
+.PHONY: help demo test bench lint format types unit slow browser picture clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/'
@@ -41,6 +41,9 @@ slow: $(READY)  ## the suites too slow for every change
 
 bench: $(READY)  ## benchmarks, as ratios measured in one interleaved run
 	$(BIN)/python -m bench
+
+picture: $(READY) browser  ## the picture in the README
+	$(BIN)/python docs/picture.py
 
 format: $(READY)  ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix .

@@ -163,6 +163,8 @@ class Evidence:
     settings: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    # What the seen tokens allow, in nats per token: by frequency, by the token before.
+    floors: Mapping[str, float] = field(default_factory=dict)
     ending: Mapping[str, Any] = field(default_factory=dict)
     script: str | None = None
     # Cures of other faults that were in when this was seen: a short second look.

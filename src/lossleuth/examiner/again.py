@@ -11,6 +11,7 @@ from lossleuth.examiner.evidence import evidence_of
 from lossleuth.examiner.examination import OBSERVED, OBSERVED_BY_HAND, TRIALS
 from lossleuth.examiner.judging import explained, judge_all, stood_down
 from lossleuth.examiner.learning import learning
+from lossleuth.examiner.recognised import recognised
 from lossleuth.examiner.verdict import Verdict, ranked, status_of
 from lossleuth.record.read import Record
 from lossleuth.trial import saved_effects, saved_runs
@@ -42,7 +43,8 @@ def examine_record(directory: Path) -> Verdict:
     order = ranked(known_causes, known)
     state = learning(first)
     status = status_of(order, known, learns=bool(state.learns))
-    return Verdict(status, known, order, len(first.steps), 0.0, (state.sentence,))
+    notes = (state.sentence, *recognised(first))
+    return Verdict(status, known, order, len(first.steps), 0.0, notes)
 
 
 def saved_verdict(directory: Path) -> Verdict:
@@ -53,7 +55,8 @@ def saved_verdict(directory: Path) -> Verdict:
     except BadInput:
         return verdict
     tried = saved_effects(saved_runs(directory / TRIALS), ())
-    return replace(verdict, notes=(learning(replace(evidence, effects=tried)).sentence,))
+    state = learning(replace(evidence, effects=tried))
+    return replace(verdict, notes=(state.sentence, *recognised(evidence)))
 
 
 def _first_look(directory: Path) -> Evidence:

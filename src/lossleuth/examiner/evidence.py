@@ -51,6 +51,7 @@ def evidence_of(
             settings=settings_of(events.get("settings", [])),
             origins=_last(events, "origins"),
             provenance=_last(events, "provenance"),
+            floors=_last(events, "floors"),
             ending=ended | _ending(directory),
             script=record.header.get("script"),
             effects=dict(effects or {}),

@@ -26,6 +26,7 @@ from lossleuth.examiner.judging import (
     without_trials,
 )
 from lossleuth.examiner.learning import OVERFIT, Learning, learning
+from lossleuth.examiner.recognised import recognised
 from lossleuth.examiner.verdict import Verdict, ranked, status_of
 from lossleuth.observe.background import Executor, Finished, Plan, last_words
 from lossleuth.trial import TAPED, Measured, RunKey, Trials
@@ -308,7 +309,8 @@ class Examination:
         learns = bool(state.learns) and not self.interrupted
         status = status_of(order, judgements, learns=learns)
         seconds = time.monotonic() - self._began
-        return Verdict(status, judgements, order, len(evidence.steps), seconds, (state.sentence,))
+        notes = (state.sentence, *recognised(evidence))
+        return Verdict(status, judgements, order, len(evidence.steps), seconds, notes)
 
     def _has_time(self, share: float) -> bool:
         return self._until - time.monotonic() > share * self._request.budget

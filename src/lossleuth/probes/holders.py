@@ -33,20 +33,22 @@ def holder_of(tensor: Tensor) -> Holder:
     # By type alone: to ask things themselves what they are may make some of them act.
     modules = [m for m in gc.get_objects() if issubclass(type(m), nn.Module)]
     modules = [m for m in modules if "_parameters" in m.__dict__]
-    hidden = _hidden_at(tensor, modules)
-    if hidden is not None:
-        return Holder(is_registered=False, hidden_at=hidden)
+    hiding = _hiding_attribute(tensor, modules)
+    if hiding is not None:
+        return Holder(is_registered=False, hidden_at=assignment(*hiding))
     return Holder(any(tensor is p for m in modules for p in m._parameters.values()))
 
 
-def _hidden_at(tensor: Tensor, modules: Sequence[nn.Module]) -> str | None:
-    """The line that puts a tensor, or its module, where its owner's `parameters()` is blind."""
+def _hiding_attribute(
+    tensor: Tensor, modules: Sequence[nn.Module]
+) -> tuple[type[nn.Module], str] | None:
+    """The class and attribute that keep a tensor, or its module, from `parameters()`."""
     for owner in modules:
         for name, value in vars(owner).items():
             if name.startswith("_") or not any(t is tensor for t in _tensors(value, DEEPEST)):
                 continue
             if not any(p is tensor for p in owner.parameters()):
-                return assignment(type(owner), name)
+                return type(owner), name
     return None
 
 

@@ -7,7 +7,17 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from lossleuth.report.blocks import Block, Chart, HeatMap, Level, Paragraph, Section, Series, Table
+from lossleuth.report.blocks import (
+    Block,
+    Bullets,
+    Chart,
+    HeatMap,
+    Level,
+    Paragraph,
+    Section,
+    Series,
+    Table,
+)
 from lossleuth.report.facts import Facts, Floats, Matrix
 from lossleuth.report.numbers import shown
 from lossleuth.report.sampling import sampled
@@ -22,7 +32,8 @@ def glance(facts: Facts) -> Section:
     """Pictures and figures of the whole run."""
     if not len(facts.steps):
         return Section("The run at a glance", [Paragraph("No training step was recorded.")])
-    blocks: list[Block] = [_loss(facts), *_perplexity(facts)]
+    known = [Bullets([("", note) for note in facts.verdict.notes[1:]])]
+    blocks: list[Block] = [_loss(facts), *(known if known[0].items else ()), *_perplexity(facts)]
     blocks += _maps(facts)
     blocks += [
         chart

@@ -35,6 +35,10 @@ def lines(verdict: Verdict, *, coloured: bool = False) -> Iterator[str]:
         yield from _place(judgement)
         if judgement.remedy and judgement.status is not Status.BENIGN:
             yield from _wrapped(f"Remedy: {judgement.remedy}", "   ")
+    if verdict.notes[1:]:
+        yield ""
+        for note in verdict.notes[1:]:
+            yield from _wrapped(note)
     refuted = verdict.of(Status.REFUTED)
     if refuted:
         yield ""
