@@ -42,6 +42,13 @@ def test_what_a_module_knows_is_registered_also_where_a_list_holds_it_once_more(
     assert holder_of(stack.known.weight) == Holder(is_registered=True)
 
 
+def test_a_list_that_somebody_else_put_there_hides_without_a_line() -> None:
+    owner = nn.Sequential(nn.Linear(2, 2))
+    layer = nn.Linear(2, 2)
+    owner.layers = [layer]  # type: ignore[assignment]  # the fault
+    assert holder_of(layer.weight) == Holder(is_registered=False)
+
+
 def test_what_nobody_holds_is_neither() -> None:
     assert holder_of(torch.ones(2, requires_grad=True)) == Holder(is_registered=False)
 
