@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 from made_runs import record, true_losses, verdict
 
 from lossleuth.report.blocks import Chart, HeatMap, Paragraph, Table
-from lossleuth.report.facts import Facts, facts_of
+from lossleuth.report.facts import Facts, Matrix, facts_of
 from lossleuth.report.glance import glance
 
 
@@ -75,10 +76,19 @@ def test_what_was_not_recorded_has_no_picture(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_step_says_so() -> None:
-    assert "No training step" in repr(glance(Facts(verdict())).blocks)
+    assert "No update" in repr(glance(Facts(verdict())).blocks)
 
 
 def test_a_long_run_says_how_its_points_were_chosen(tmp_path: Path) -> None:
     loss = chart(blocks(tmp_path, [1.0] * 1000, parameters=()), "Loss")
     assert loss.note.startswith("1000 steps")
     assert len(loss.series[0].xs) <= 400
+
+
+def test_gradients_that_are_all_0_are_a_sentence() -> None:
+    matrix = Matrix(["w"], [0, 1], np.zeros((1, 2)))
+    facts = Facts(verdict(), steps=np.arange(2.0), matrices={"grad_rms": matrix})
+    blocks = glance(facts).blocks
+    assert "Gradient flow: 0 for every parameter" in repr(blocks)
+    # Nothing was differentiated, and nothing is drawn of it.
+    assert chart(list(blocks), "Loss").series == []

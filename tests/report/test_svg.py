@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from xml.etree import ElementTree
 
 from lossleuth.report.blocks import Chart, Level, Series
@@ -73,3 +74,12 @@ def test_names_are_text_and_nothing_else() -> None:
     assert "<script" not in picture
     assert "&lt;script&gt;" in picture
     ElementTree.fromstring(picture)
+
+
+def test_two_heights_never_have_the_same_label_and_no_difference_is_blown_up() -> None:
+    picture = drawn(chart(9.210340, 9.210341), "p")
+    ticks = re.findall(r'text-anchor="end">([^<]*)<', picture)
+    assert len(set(ticks)) == len(ticks)
+    frame = frame_of(chart(9.210340, 9.210341))
+    assert frame is not None
+    assert frame.high_y - frame.low_y > 0.05

@@ -31,7 +31,7 @@ SAME = 1e-3
 def glance(facts: Facts) -> Section:
     """Pictures and figures of the whole run."""
     if not len(facts.steps):
-        return Section("The run at a glance", [Paragraph("No training step was recorded.")])
+        return Section("The run at a glance", [Paragraph("No update of parameters was recorded.")])
     known = [Bullets([("", note) for note in facts.verdict.notes[1:]])]
     blocks: list[Block] = [_loss(facts), *(known if known[0].items else ()), *_perplexity(facts)]
     blocks += _maps(facts)
@@ -50,7 +50,9 @@ def glance(facts: Facts) -> Section:
 
 
 def _loss(facts: Facts) -> Chart:
-    series = [_line("differentiated loss", facts.steps, facts.of("loss"))]
+    series = []
+    if np.isfinite(facts.of("loss")).any():
+        series.append(_line("differentiated loss", facts.steps, facts.of("loss")))
     for place, values in _other_reads(facts).items():
         series.append(_line(f"read at {place}", facts.steps, values))
     if facts.true_steps:
@@ -165,8 +167,12 @@ def _maps(facts: Facts) -> list[Block]:
     }
     for column, (title, told, unit) in texts.items():
         matrix = facts.matrices.get(column)
-        if matrix is not None and np.isfinite(matrix.values).any():
-            found.append(_map(matrix, title, told, unit))
+        if matrix is None or not np.isfinite(matrix.values).any():
+            continue
+        if not (matrix.values > 0).any():
+            found.append(Paragraph(f"{title}: 0 for every parameter in every recorded step."))
+            continue
+        found.append(_map(matrix, title, told, unit))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 
 def shown(value: float, digits: int = 4) -> str:
@@ -36,6 +37,19 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     last = math.floor(high / step + 1e-9)
     digits = max(0, -math.floor(math.log10(step)))
     return [round(i * step, digits) for i in range(first, last + 1)]
+
+
+def labels(values: Sequence[float]) -> list[str]:
+    """Numbers on an axis, with as many digits as it takes to tell them apart.
+
+    >>> labels([9.21034, 9.21036]), labels([0.0, 0.5])
+    (['9.2103', '9.2104'], ['0', '0.5'])
+    """
+    for digits in range(4, 16):
+        found = [shown(value, digits) for value in values]
+        if len(set(found)) == len(set(values)):
+            return found
+    return [repr(value) for value in values]
 
 
 def powers(low: float, high: float, most: int = 6) -> list[float]:

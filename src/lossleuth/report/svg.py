@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lossleuth.report.blocks import Chart, Series
 from lossleuth.report.markup import Markup, closed, joined, tag
-from lossleuth.report.numbers import powers, shown, ticks
+from lossleuth.report.numbers import labels, powers, shown, ticks
 
 WIDTH, HEIGHT = 640, 250
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 34
@@ -62,7 +62,8 @@ def frame_of(chart: Chart) -> Frame | None:
     if chart.logarithmic:
         low, high = (low / 1.5, high * 1.5) if low == high else (low, high)
     else:
-        room = 0.04 * (high - low) or max(abs(high) * 0.05, 1e-12)
+        # A difference of no size is not blown up.
+        room = max(0.04 * (high - low), 0.005 * max(abs(high), abs(low)), 1e-12)
         low, high = low - room, high + room
     return Frame(min(x for x, _ in pairs), max(x for x, _ in pairs), low, high, chart.logarithmic)
 
@@ -106,14 +107,12 @@ def colours(series: Sequence[Series]) -> list[int]:
 def _axes(frame: Frame) -> list[Markup]:
     choose = powers if frame.logarithmic else ticks
     parts = []
-    for value in choose(frame.low_y, frame.high_y):
-        if not frame.low_y <= value <= frame.high_y:
-            continue
+    heights = choose(frame.low_y, frame.high_y)
+    heights = [value for value in heights if frame.low_y <= value <= frame.high_y]
+    for value, text in zip(heights, labels(heights), strict=True):
         y = round(frame.y(value), 1)
         parts.append(closed("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))
-        parts.append(
-            tag("text", shown(value), class_="tick", x=LEFT - 6, y=y + 4, text_anchor="end")
-        )
+        parts.append(tag("text", text, class_="tick", x=LEFT - 6, y=y + 4, text_anchor="end"))
     for value in ticks(frame.low_x, frame.high_x):
         if value != int(value):
             continue
