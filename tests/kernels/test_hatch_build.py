@@ -157,8 +157,8 @@ MUTANTS = {
     "non-finite gradients are not counted": ("loops.h", "nonfinite += size >", "nonfinite += 0 *"),
     "every update is swallowed": ("loops.h", "swallowed += p[i] == before[i]", "swallowed += true"),
     "squares in float32": ("loops.h", "const double change = now -", "const float change = now -"),
-    "subnormal halves are lost": ("loops.h", "size < 0x400u ? subnormal", "false ? subnormal"),
-    "a span is left out": ("statistics.cpp", "job(i);", "if (i) job(i);"),
+    "subnormal halves are lost": ("formats.h", "size < 0x400u ? subnormal", "false ? subnormal"),
+    "a span is left out": ("threads.h", "job(i, worker);", "if (i) job(i, worker);"),
     "the copy is shifted": ("statistics.cpp", "slot + done, n", "slot, n"),
 }
 

@@ -1,0 +1,128 @@
+// The loops of the loss kernels over one row's elements, written plainly so that any compiler turns
+// them into vector code.
+
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "dispatch.h"
+#include "formats.h"
+
+namespace {
+
+// e^x is 2^n e^r with |r| <= ln 2 / 2. Adding ROUNDER leaves n in the last bits of a number's word,
+// from where it is shifted into the exponent. Of LN2 the HIGH part is short, so that n times it is
+// exact. Below BOTTOM the exponent's bits are all 0, and so is the power.
+template <class Real> struct Split;
+template <> struct Split<float> {
+    using Word = uint32_t;
+    static constexpr float ROUNDER = 0x1.8p23f, LOG2_E = 0x1.715476p+0f;
+    static constexpr float HIGH = 0x1.63p-1f, LOW = -0x1.bd0106p-13f, BOTTOM = -0x1.601e68p+6f;
+    static constexpr Word BITS = 23, BIAS = 127;
+};
+template <> struct Split<double> {
+    using Word = uint64_t;
+    static constexpr double ROUNDER = 0x1.8p52, LOG2_E = 0x1.71547652b82fep+0;
+    static constexpr double HIGH = 0x1.62e42feep-1, LOW = 0x1.a39ef35793c76p-33;
+    static constexpr double BOTTOM = -0x1.628b76e3a7b61p+9;
+    static constexpr Word BITS = 52, BIAS = 1023;
+};
+
+// Taylor's series: what is left out is below 6e-9 of a float's power and 5e-18 of a double's.
+INLINE float series(float r) {
+    float sum = 1.0f / 5040;
+    sum = sum * r + 1.0f / 720;
+    sum = sum * r + 1.0f / 120;
+    sum = sum * r + 1.0f / 24;
+    sum = sum * r + 1.0f / 6;
+    sum = sum * r + 0.5f;
+    sum = sum * r + 1.0f;
+    return sum * r + 1.0f;
+}
+INLINE double series(double r) {
+    double sum = 1.0 / 6227020800;
+    sum = sum * r + 1.0 / 479001600;
+    sum = sum * r + 1.0 / 39916800;
+    sum = sum * r + 1.0 / 3628800;
+    sum = sum * r + 1.0 / 362880;
+    sum = sum * r + 1.0 / 40320;
+    sum = sum * r + 1.0 / 5040;
+    sum = sum * r + 1.0 / 720;
+    sum = sum * r + 1.0 / 120;
+    sum = sum * r + 1.0 / 24;
+    sum = sum * r + 1.0 / 6;
+    sum = sum * r + 0.5;
+    sum = sum * r + 1.0;
+    return sum * r + 1.0;
+}
+
+// e^x to about one unit in the last place, for x <= 0; 0 where that is below the normal numbers.
+template <class Real> INLINE Real exponential(Real x) {
+    using S = Split<Real>;
+    x = x < S::BOTTOM ? S::BOTTOM : x;  // in this order NaN stays
+    const Real rounded = x * S::LOG2_E + S::ROUNDER;
+    const Real n = rounded - S::ROUNDER;
+    const Real r = (x - n * S::HIGH) - n * S::LOW;
+    typename S::Word word;
+    std::memcpy(&word, &rounded, sizeof word);
+    word = (word << S::BITS) + (S::BIAS << S::BITS);
+    Real scale;
+    std::memcpy(&scale, &word, sizeof scale);
+    return series(r) * scale;
+}
+
+// The largest number of a block; where it has none or only -inf, the lowest float, so that a
+// difference to it is a number.
+INLINE float largest_of(const float* x, int64_t n) {
+    float largest = std::numeric_limits<float>::lowest();
+#pragma omp simd reduction(max : largest)
+    for (int64_t i = 0; i < n; i++) largest = x[i] > largest ? x[i] : largest;
+    return largest;
+}
+
+// e^((x - top) / T) of each element, and their sum. `powers` may be `x` itself.
+template <class Real>
+INLINE double powers_of(const float* x, float* powers, int64_t n, float top,
+                        double inverse_temperature) {
+    const Real high = top, inverse = static_cast<Real>(inverse_temperature);
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        const Real power = exponential((static_cast<Real>(x[i]) - high) * inverse);
+        powers[i] = static_cast<float>(power);
+        sum += static_cast<double>(power);
+    }
+    return sum;
+}
+
+// The functions that are compiled once per level of the processor.
+LEVELLED float largest(const float* x, int64_t n) { return largest_of(x, n); }
+LEVELLED double powers(const float* x, float* to, int64_t n, float top, double inverse, float) {
+    return powers_of<float>(x, to, n, top, inverse);
+}
+LEVELLED double powers(const float* x, float* to, int64_t n, float top, double inverse, double) {
+    return powers_of<double>(x, to, n, top, inverse);
+}
+LEVELLED double total(const float* x, int64_t n) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += static_cast<double>(x[i]);
+    return sum;
+}
+LEVELLED void widen(const uint16_t* from, float* to, int64_t n) {
+    for (int64_t i = 0; i < n; i++) to[i] = from_brain(from[i]);
+}
+// Powers become a gradient: times a factor, less an offset. `to` may be `powers` itself.
+LEVELLED void scale(const float* powers, float* to, int64_t n, float factor, float offset) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) to[i] = powers[i] * factor - offset;
+}
+LEVELLED void scale(const float* powers, uint16_t* to, int64_t n, float factor, float offset) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) to[i] = to_brain(powers[i] * factor - offset);
+}
+
+}  // namespace
