@@ -1,11 +1,11 @@
 """Cross-entropy and its gradient against torch's, eager and compiled, and the memory's own limit.
 
 Each rival makes loss and gradient of the same logits in a process of its own; rounds are
-interleaved. The limit is one multiplication in place of as many numbers: each read and written once.
-In place, a rival's gradient is its next logits, which does not change what it costs. Torch's eager
-loss runs twice: its ratio to itself is the noise of the measurement. Much of eager's time goes into
-pages that the system clears afresh in every step; how many is printed, and beside it eager's time
-where torch's allocator keeps its memory.
+interleaved. The limit is one multiplication in place of as many numbers: each read and written
+once. In place, a rival's gradient is its next logits, which does not change what it costs. Torch's
+eager loss runs twice: its ratio to itself is the noise of the measurement. Much of eager's time
+goes into pages that the system clears afresh in every step; how many is printed, and beside it
+eager's time where torch's allocator keeps its memory.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The suite that the founding projects lacked: one that can fail.
 
-A kernel is given as a function of logits, targets and options that returns loss, gradient and count.
-It is judged by a slow reference and by differences of its own loss, in three scenarios: a small
-vocabulary, a large one, and masking. The reference sees every wrong number; the differences need no
-reference, but see only a gradient that is not that of its loss.
+A kernel is given as a function of logits, targets and options that returns loss, gradient and
+count. It is judged by a slow reference and by differences of its own loss, in three scenarios: a
+small vocabulary, a large one, and masking. The reference sees every wrong number; the differences
+need no reference, but see only a gradient that is not that of its loss.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 Kernel = Callable[..., tuple[float, Any, int]]
 
-# Logits are multiples of GRID and steps are too, so that every logit plus a step is exact in float32.
+# Logits and steps are multiples of GRID, so that every logit plus a step is exact in float32.
 GRID = 2.0**-8
 STEPS = tuple(2.0**-i for i in range(2, 8))
 DIRECTIONS = 3

@@ -164,7 +164,9 @@ def assert_within(found: Any, expected: Any, bound: Any, what: str) -> None:
 def check_answer(loss: Any, gradient: Any, expected: Answer) -> None:
     """A loss and its gradient are what they should be."""
     rows = np.ndim(loss) > 0
-    answer = (expected.losses, expected.losses_bound) if rows else (expected.loss, expected.loss_bound)
+    answer = (
+        (expected.losses, expected.losses_bound) if rows else (expected.loss, expected.loss_bound)
+    )
     assert_within(np.asarray(loss, Wide).reshape(-1 if rows else ()), *answer, "loss")
     if gradient is not None:
         assert_within(gradient, expected.gradient, expected.gradient_bound, "gradient")

@@ -13,9 +13,9 @@ from founding_suite import check_by_differences, check_by_reference, check_kerne
 
 from lossleuth.kernels import cross_entropy_with_gradient, native
 
-# What is right in `losses.cpp`, what is wrong, and whether differences of the mutant's own loss show
-# it: they cannot where loss and gradient are wrong in the same way. None where that depends on what
-# was in memory before.
+# What is right in `losses.cpp`, what is wrong, and whether differences of the mutant's own loss
+# show it: they cannot where loss and gradient are wrong in the same way. None where that depends on
+# what was in memory before.
 MUTANTS = {
     "no softmax term": ("scaled / sum,", "0,", True),
     "sign flipped past 1024": (

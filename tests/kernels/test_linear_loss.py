@@ -84,8 +84,9 @@ def test_a_mask_and_no_gradient_at_all(kernels: str) -> None:
         found = linear_cross_entropy(hidden, weight, targets, mask=mask, exact=True)
         logits = (hidden @ weight.t())[:5]
     assert found.dtype is torch.float64 and not found.requires_grad
-    torch.testing.assert_close(found, F.cross_entropy(logits.double(), targets[:5]), rtol=1e-12,
-                               atol=0)
+    torch.testing.assert_close(
+        found, F.cross_entropy(logits.double(), targets[:5]), rtol=1e-12, atol=0
+    )
 
 
 @pytest.mark.parametrize("frozen", [0, 1])

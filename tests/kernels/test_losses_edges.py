@@ -34,9 +34,7 @@ def test_logits_of_minus_infinity_have_no_probability(
 
 @pytest.mark.parametrize("width", [20, 5000])
 @pytest.mark.parametrize("odd", [math.nan, math.inf])
-def test_nan_and_infinity_give_nan_in_their_row_alone(
-    kernels: str, width: int, odd: float
-) -> None:
+def test_nan_and_infinity_give_nan_in_their_row_alone(kernels: str, width: int, odd: float) -> None:
     for exact in (False, True):
         logits, targets = batch(3, width)
         logits[1, width - 1] = odd
@@ -115,8 +113,10 @@ def test_targets_of_any_integer_type(kernels: str, dtype: torch.dtype) -> None:
     logits, targets = batch(6, 30)
     given = targets.to(dtype)
     assert torch.equal(cross_entropy(logits, given), cross_entropy(logits, targets))
-    assert torch.equal(cross_entropy(logits, given[::2].repeat(2)[:6]),
-                       cross_entropy(logits, targets[::2].repeat(2)[:6]))
+    assert torch.equal(
+        cross_entropy(logits, given[::2].repeat(2)[:6]),
+        cross_entropy(logits, targets[::2].repeat(2)[:6]),
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_in_place_is_refused_where_autograd_needs_the_logits(kernels: str) -> No
         cross_entropy(leaf.exp(), targets, inplace=True)
     with pytest.raises(ValueError, match="found the result of TanhBackward0"):
         cross_entropy(leaf.tanh().view(2, 2, 9), targets.view(2, 2), inplace=True)
-    with pytest.raises(ValueError, match="that require grad: pass logits.detach"):
+    with pytest.raises(ValueError, match=r"that require grad: pass logits\.detach"):
         cross_entropy_with_gradient(leaf * 1, targets, inplace=True)
     with pytest.raises(ValueError, match="a place of its own"):
         cross_entropy((leaf[:1] * 1).expand(4, 9), targets, inplace=True)
@@ -216,5 +216,5 @@ def test_a_graph_that_is_kept_can_be_used_again(kernels: str) -> None:
 def test_a_second_derivative_is_refused_in_plain_words(kernels: str) -> None:
     leaf, targets = torch.randn(4, 9, requires_grad=True), torch.zeros(4, dtype=torch.long)
     loss = cross_entropy(leaf, targets)
-    with pytest.raises(RuntimeError, match="has no derivative of its own; use torch.nn.functional"):
+    with pytest.raises(RuntimeError, match="has no derivative of its own; use"):
         torch.autograd.grad(loss, leaf, create_graph=True)

@@ -41,14 +41,16 @@ template <class Real> struct Scratch {
 // teacher rules out adds nothing, whatever the student says of it.
 template <class Real>
 INLINE void add_powers(const float* x, const float* y, Real* student, Real* teacher, int64_t n,
-                       float top_x, float top_y, double inverse_temperature, Sums& sums) {
+                       float top_x, float top_y, double inverse_temperature, Real bottom,
+                       Sums& sums) {
     const Real high_x = top_x, high_y = top_y, inverse = static_cast<Real>(inverse_temperature);
     double sum_x = 0, sum_y = 0, differences = 0;
 #pragma omp simd reduction(+ : sum_x, sum_y, differences)
     for (int64_t i = 0; i < n; i++) {
         const Real above_x = (static_cast<Real>(x[i]) - high_x) * inverse;
         const Real above_y = (static_cast<Real>(y[i]) - high_y) * inverse;
-        const Real power_x = exponential(above_x), power_y = exponential(above_y);
+        const Real power_x = exponential(above_x, bottom);
+        const Real power_y = exponential(above_y, bottom);
         student[i] = power_x;
         teacher[i] = power_y;
         sum_x += static_cast<double>(power_x);
@@ -74,12 +76,12 @@ INLINE void subtract_scaled(const Real* student, const Real* teacher, Element* t
 }
 
 LEVELLED void both(const float* x, const float* y, float* student, float* teacher, int64_t n,
-                   float top_x, float top_y, double inverse, Sums& sums) {
-    add_powers(x, y, student, teacher, n, top_x, top_y, inverse, sums);
+                   float top_x, float top_y, double inverse, float bottom, Sums& sums) {
+    add_powers(x, y, student, teacher, n, top_x, top_y, inverse, bottom, sums);
 }
 LEVELLED void both(const float* x, const float* y, double* student, double* teacher, int64_t n,
-                   float top_x, float top_y, double inverse, Sums& sums) {
-    add_powers(x, y, student, teacher, n, top_x, top_y, inverse, sums);
+                   float top_x, float top_y, double inverse, double bottom, Sums& sums) {
+    add_powers(x, y, student, teacher, n, top_x, top_y, inverse, bottom, sums);
 }
 LEVELLED void subtract(const float* x, const float* y, float* to, int64_t n, double a, double b) {
     subtract_scaled(x, y, to, n, a, b);
@@ -115,7 +117,7 @@ double row_divergence(const Pair& pair, const Element* x, const Element* y, Elem
     for (int64_t offset = 0; offset < pair.width; offset += BLOCK) {
         const int64_t n = std::min(BLOCK, pair.width - offset);
         both(read(x + offset, n, block_x), read(y + offset, n, block_y), &scratch.student[offset],
-             &scratch.teacher[offset], n, top_x, top_y, inverse, sums);
+             &scratch.teacher[offset], n, top_x, top_y, inverse, Split<Real>::BOTTOM, sums);
     }
     if (gradient)
         subtract(scratch.student.data(), scratch.teacher.data(), gradient, pair.width,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -70,8 +71,8 @@ def kl_divergence(
         if inplace:
             require_rows(student)
             refuse_if_needed(student)
-        loss: Tensor = _Divergence.apply(student, other, flat, count, options, reduction, inplace)
-        return loss
+        apply: Callable[..., Tensor] = _Divergence.apply
+        return apply(student, other, flat, count, options, reduction, inplace)
     losses, total = divergence_rows(readable(student.detach()), other, flat, options, None)
     square = temperature**2
     return reduced(losses * square, total * square, count, reduction, student, exact)

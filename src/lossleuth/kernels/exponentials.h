@@ -31,38 +31,34 @@ template <> struct Split<double> {
     static constexpr Word BITS = 52, BIAS = 1023;
 };
 
-// Taylor's series: what is left out is below 6e-9 of a float's power and 5e-18 of a double's.
-INLINE float series(float r) {
-    float sum = 1.0f / 5040;
-    sum = sum * r + 1.0f / 720;
-    sum = sum * r + 1.0f / 120;
-    sum = sum * r + 1.0f / 24;
-    sum = sum * r + 1.0f / 6;
-    sum = sum * r + 0.5f;
-    sum = sum * r + 1.0f;
-    return sum * r + 1.0f;
+// Taylor's series times `scale`: what is left out is below 6e-9 of a float's power and 5e-18 of a
+// double's. Terms are taken in pairs, since one after the other each would wait for the last.
+INLINE float series(float r, float scale) {
+    const float square = r * r;
+    const float a = r * (1.0f / 6) + 0.5f;
+    const float b = r * (1.0f / 120) + 1.0f / 24;
+    const float c = r * (1.0f / 5040) + 1.0f / 720;
+    const float sum = ((c * square + b) * square + a) * square + r;
+    return sum * scale + scale;
 }
-INLINE double series(double r) {
-    double sum = 1.0 / 6227020800;
-    sum = sum * r + 1.0 / 479001600;
-    sum = sum * r + 1.0 / 39916800;
-    sum = sum * r + 1.0 / 3628800;
-    sum = sum * r + 1.0 / 362880;
-    sum = sum * r + 1.0 / 40320;
-    sum = sum * r + 1.0 / 5040;
-    sum = sum * r + 1.0 / 720;
-    sum = sum * r + 1.0 / 120;
-    sum = sum * r + 1.0 / 24;
-    sum = sum * r + 1.0 / 6;
-    sum = sum * r + 0.5;
-    sum = sum * r + 1.0;
-    return sum * r + 1.0;
+INLINE double series(double r, double scale) {
+    const double square = r * r, fourth = square * square;
+    const double a = r * (1.0 / 6) + 0.5;
+    const double b = r * (1.0 / 120) + 1.0 / 24;
+    const double c = r * (1.0 / 5040) + 1.0 / 720;
+    const double d = r * (1.0 / 362880) + 1.0 / 40320;
+    const double e = r * (1.0 / 39916800) + 1.0 / 3628800;
+    const double f = r * (1.0 / 6227020800) + 1.0 / 479001600;
+    const double ab = b * square + a, cd = d * square + c, ef = f * square + e;
+    const double sum = ((ef * fourth + cd) * fourth + ab) * square + r;
+    return sum * scale + scale;
 }
 
 // e^x to about one unit in the last place, for x <= 0; 0 where that is below the normal numbers.
-template <class Real> INLINE Real exponential(Real x) {
+// `bottom` is BOTTOM, which the compiler had better not know: it would make two cases of it.
+template <class Real> INLINE Real exponential(Real x, Real bottom) {
     using S = Split<Real>;
-    x = x < S::BOTTOM ? S::BOTTOM : x;  // in this order NaN stays
+    x = x < bottom ? bottom : x;  // in this order NaN stays
     const Real rounded = x * S::LOG2_E + S::ROUNDER;
     const Real n = rounded - S::ROUNDER;
     const Real r = (x - n * S::HIGH) - n * S::LOW;
@@ -71,7 +67,7 @@ template <class Real> INLINE Real exponential(Real x) {
     word = (word << S::BITS) + (S::BIAS << S::BITS);
     Real scale;
     std::memcpy(&scale, &word, sizeof scale);
-    return series(r) * scale;
+    return series(r, scale);
 }
 
 // The largest number of a block; where it has none or only -inf, the lowest float, so that a
@@ -84,27 +80,37 @@ INLINE float largest_of(const float* x, int64_t n) {
 }
 
 // e^((x - top) / T) of each element, and their sum. `powers` may be `x` itself.
-template <class Real>
-INLINE double powers_of(const float* x, float* powers, int64_t n, float top,
-                        double inverse_temperature) {
-    const Real high = top, inverse = static_cast<Real>(inverse_temperature);
+template <class Real, bool SCALED>
+INLINE double powers_of(const float* x, float* powers, int64_t n, float top, Real inverse,
+                        Real bottom) {
+    const Real high = top;
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; i++) {
-        const Real power = exponential((static_cast<Real>(x[i]) - high) * inverse);
+        const Real above = static_cast<Real>(x[i]) - high;
+        const Real power = exponential(SCALED ? above * inverse : above, bottom);
         powers[i] = static_cast<float>(power);
         sum += static_cast<double>(power);
     }
     return sum;
 }
+template <class Real>
+INLINE double powers_at(const float* x, float* powers, int64_t n, float top, double inverse,
+                        Real bottom) {
+    const Real factor = static_cast<Real>(inverse);
+    if (inverse == 1) return powers_of<Real, false>(x, powers, n, top, factor, bottom);
+    return powers_of<Real, true>(x, powers, n, top, factor, bottom);
+}
 
 // The functions that are compiled once per level of the processor.
 LEVELLED float largest(const float* x, int64_t n) { return largest_of(x, n); }
-LEVELLED double powers(const float* x, float* to, int64_t n, float top, double inverse, float) {
-    return powers_of<float>(x, to, n, top, inverse);
+LEVELLED double powers(const float* x, float* to, int64_t n, float top, double inverse,
+                       float bottom) {
+    return powers_at(x, to, n, top, inverse, bottom);
 }
-LEVELLED double powers(const float* x, float* to, int64_t n, float top, double inverse, double) {
-    return powers_of<double>(x, to, n, top, inverse);
+LEVELLED double powers(const float* x, float* to, int64_t n, float top, double inverse,
+                       double bottom) {
+    return powers_at(x, to, n, top, inverse, bottom);
 }
 LEVELLED double total(const float* x, int64_t n) {
     double sum = 0;

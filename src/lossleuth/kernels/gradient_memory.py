@@ -8,6 +8,7 @@ most one block waits, in large pages, and the system may take it back when memor
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import weakref
 from math import prod
@@ -71,7 +72,6 @@ def _advise(block: mmap.mmap, name: str) -> None:
     advice = getattr(mmap, name, None)
     if advice is None:
         return
-    try:
+    # Where the system cannot, the block is as good without.
+    with contextlib.suppress(OSError):
         block.madvise(advice)
-    except OSError:  # the system cannot; the block is as good without
-        pass

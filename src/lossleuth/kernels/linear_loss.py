@@ -1,11 +1,13 @@
 """Cross-entropy of a linear layer's logits, which are never all there at once.
 
 A few rows of logits are computed into one small buffer, their gradient takes their place, and is
-multiplied on at once: into the gradient of these rows of hidden states, and onto that of the weight.
+multiplied on at once: into the gradient of these rows of hidden states, and onto that of the
+weight.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -72,8 +74,8 @@ def linear_cross_entropy(
     supervision = supervise(targets, mask, (*places, weight.shape[0]), ignore_index)
     require_reduction(reduction, supervision.count, places)
     task = _Task(supervision, options, reduction)
-    loss: Tensor = _LinearCrossEntropy.apply(hidden, weight, bias, task)
-    return loss
+    apply: Callable[..., Tensor] = _LinearCrossEntropy.apply
+    return apply(hidden, weight, bias, task)
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         refuse_second_derivative()
         gradients, ctx.gradients = ctx.gradients, None
         if gradients is None:
-            gradients = _solve(*ctx.saved_tensors, ctx.task, ctx.wanted)[1]
+            hidden, weight, bias = ctx.saved_tensors
+            gradients = _solve(hidden, weight, bias, ctx.task, ctx.wanted)[1]
         handed = (g if g is None else scaled(g, upstream[0]) for g in gradients)
         return (*handed, None)
 
@@ -135,7 +138,9 @@ def _solve(
         else:
             torch.addmm(bias.detach(), some, weight.t(), out=logits)
         part = task.supervision.part(first, last)
-        losses, of_these = cross_entropy_rows(logits, part, options, logits if any(wanted) else None)
+        losses, of_these = cross_entropy_rows(
+            logits, part, options, logits if any(wanted) else None
+        )
         total += of_these
         if of_hidden is not None:
             torch.mm(logits, weight, out=of_hidden[first:last])

@@ -75,19 +75,19 @@ float offset_of(const Problem& problem) {
 // The sum of a block's powers without that of the element `target`, if it is in the block; that one
 // goes to `own`.
 double powers_without(const float* x, float* to, int64_t n, float top, double inverse,
-                      int64_t target, double& own, float kind) {
-    const double sum = powers(x, to, n, top, inverse, kind);
+                      int64_t target, double& own, float bottom) {
+    const double sum = powers(x, to, n, top, inverse, bottom);
     if (target < 0 || target >= n) return sum;
     own = to[target];
     return sum - own;
 }
 double powers_without(const float* x, float* to, int64_t n, float top, double inverse,
-                      int64_t target, double& own, double kind) {
-    if (target < 0 || target >= n) return powers(x, to, n, top, inverse, kind);
+                      int64_t target, double& own, double bottom) {
+    if (target < 0 || target >= n) return powers(x, to, n, top, inverse, bottom);
     const int64_t next = target + 1;
-    own = powers(x + target, to + target, 1, top, inverse, kind);
-    return powers(x, to, target, top, inverse, kind) +
-           powers(x + next, to + next, n - next, top, inverse, kind);
+    own = powers(x + target, to + target, 1, top, inverse, bottom);
+    return powers(x, to, target, top, inverse, bottom) +
+           powers(x + next, to + next, n - next, top, inverse, bottom);
 }
 
 // Where a row's powers are kept until they are scaled.
@@ -115,7 +115,7 @@ double row_loss(const Problem& problem, const Element* x, Element* gradient, int
         scratch.tops[b] = largest(from, n);
         top = std::max(top, scratch.tops[b]);
         scratch.sums[b] = powers_without(from, to, n, scratch.tops[b], inverse, target - offset,
-                                         own, Real());
+                                         own, Split<Real>::BOTTOM);
     }
     double others = 0;
     for (int64_t b = 0; b < blocks; b++) {
@@ -165,7 +165,9 @@ void narrow_rows(const Problem& problem, int64_t first, int64_t last, Scratch& s
             lanes.targets[l] = problem.counts(i) ? static_cast<int32_t>(problem.targets[i]) : 0;
         }
         gather(from, problem.width, lanes);
-        powers_across(lanes, problem.width, problem.inverse_temperature, Real());
+        if (problem.smoothing != 0) totals_across(lanes, problem.width);
+        powers_across(lanes, problem.width, problem.inverse_temperature,
+                      Split<Real>::BOTTOM);
         double target[LANES];
         for (int64_t l = 0; l < LANES; l++) {
             const Finished row = finish(problem, lanes.others[l], lanes.own[l], lanes.tops[l],

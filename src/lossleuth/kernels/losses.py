@@ -1,11 +1,12 @@
 """Cross-entropy for vocabularies of any size, with its gradient.
 
-The gradient is computed together with the loss, while a row of logits is in cache, and handed out in
-the backward pass. Sums are in float64. With `exact=True` powers are too, and the loss is returned in
-float64: right to 1e-15 of itself, and each entry of the gradient to 2e-7 of itself, also where the
-target is nearly certain and float32 has nothing left of 1 - p. (At another temperature than 1 the
-loss is right to 1e-15 times the largest difference of logits over the temperature; an entry below
-1e-38 of its row's largest probability is 0; with label smoothing the 2e-7 are of the larger part.)
+The gradient is computed together with the loss, while a row of logits is in cache, and handed out
+in the backward pass. Sums are in float64. With `exact=True` powers are too, and the loss is
+returned in float64: right to 1e-15 of itself, and each entry of the gradient to 2e-7 of itself,
+also where the target is nearly certain and float32 has nothing left of 1 - p. (At another
+temperature than 1 the loss is right to 1e-15 times the largest difference of logits over the
+temperature; an entry below 1e-38 of its row's largest probability is 0; with label smoothing the
+2e-7 are of the larger part.)
 
 Logits are [N, V] or [B, T, V], the vocabulary last, in float32 or bfloat16 on the CPU; of any other
 floating-point type or device torch does the work. Every loss is float32 unless it is exact or the
@@ -14,6 +15,7 @@ logits are float64. Gradients have the logits' type.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -81,8 +83,8 @@ def cross_entropy(
         if inplace:
             require_rows(logits)
             refuse_if_needed(logits)
-        loss: Tensor = _CrossEntropy.apply(logits, supervision, options, reduction, inplace)
-        return loss
+        apply: Callable[..., Tensor] = _CrossEntropy.apply
+        return apply(logits, supervision, options, reduction, inplace)
     losses, total = cross_entropy_rows(readable(logits.detach()), supervision, options, None)
     return reduced(losses, total, supervision.count, reduction, logits, exact)
 

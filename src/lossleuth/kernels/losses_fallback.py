@@ -1,8 +1,8 @@
 """The losses of rows and their gradient by torch: any device, any floating-point type, any layout.
 
-The formulas are those of `losses.cpp` and `divergence.cpp`: powers relative to the row's largest, in
-float32 or wider, summed in float64, the target's kept out. A few rows are looked at in one go, so
-that no second copy of the logits is made.
+The formulas are those of `losses.cpp` and `divergence.cpp`: powers relative to the row's largest,
+in float32 or wider, summed in float64, the target's kept out. A few rows are looked at in one go,
+so that no second copy of the logits is made.
 """
 
 from __future__ import annotations

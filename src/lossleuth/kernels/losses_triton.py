@@ -1,8 +1,8 @@
 """Cross-entropy of rows on a GPU, by Triton where it is installed; nothing here needs it.
 
-One program looks at one row, twice: a first kernel takes its largest logit and sums of powers, torch
-makes loss and factors of them, and a second kernel writes the gradient, if need be where the logits
-are. The formulas are those of `losses_fallback.py`.
+One program looks at one row, twice: a first kernel takes its largest logit and sums of powers,
+torch makes loss and factors of them, and a second kernel writes the gradient, if need be where the
+logits are. The formulas are those of `losses_fallback.py`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def cross_entropy_rows(
 
 if triton is not None:
 
-    @triton.jit  # type: ignore[misc, unused-ignore]  # untyped where it is not installed
+    @triton.jit  # type: ignore[untyped-decorator, unused-ignore]  # untyped where it is not installed
     def _sum_rows(
         logits: Any,
         targets: Any,
@@ -119,7 +119,7 @@ if triton is not None:
         tl.store(to + 3, logit.to(tl.float64))
         tl.store(to + 4, tl.sum(totals, 0))
 
-    @triton.jit  # type: ignore[misc, unused-ignore]  # untyped where it is not installed
+    @triton.jit  # type: ignore[untyped-decorator, unused-ignore]  # untyped where it is not installed
     def _write_gradient(
         logits: Any,
         gradient: Any,
@@ -152,5 +152,6 @@ if triton is not None:
             else:
                 power = tl.exp((x - top.to(tl.float32)) * inverse).to(tl.float64)
             value = tl.where(columns == target, of_target, power * factor - offset)
-            value = tl.where(counted, value, 0.0).to(gradient.dtype.element_ty)
-            tl.store(gradient + row * gradient_stride + columns, value, mask=inside)
+            value = tl.where(counted, value, 0.0).to(tl.float32)
+            to = gradient + row * gradient_stride + columns
+            tl.store(to, value.to(gradient.dtype.element_ty), mask=inside)

@@ -134,9 +134,7 @@ def cross_entropy_rows(
         options.smoothing,
         options.weight,
     )
-    failed = library.cross_entropy(
-        ctypes.byref(problem), _threads(logits), ctypes.byref(total)
-    )
+    failed = library.cross_entropy(ctypes.byref(problem), _threads(logits), ctypes.byref(total))
     _require_memory(failed)
     return losses, total.value
 
@@ -189,9 +187,7 @@ def divergence_rows(
         1 / options.temperature,
         options.weight,
     )
-    _require_memory(
-        library.divergence(ctypes.byref(pair), _threads(student), ctypes.byref(total))
-    )
+    _require_memory(library.divergence(ctypes.byref(pair), _threads(student), ctypes.byref(total)))
     return losses, total.value
 
 

@@ -24,8 +24,9 @@ struct Layout {
     int64_t outer_stride;
 
     template <class Element> Element* row(int64_t i) const {
-        const int64_t offset = i / inner * outer_stride + i % inner * stride;
-        return reinterpret_cast<Element*>(base) + offset;
+        Element* start = reinterpret_cast<Element*>(base);
+        if (i < inner) return start + i * stride;  // divisions take long
+        return start + i / inner * outer_stride + i % inner * stride;
     }
 };
 

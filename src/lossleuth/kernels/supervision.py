@@ -1,7 +1,7 @@
 """Which positions of a batch count, and what they should be.
 
-A position counts unless its target is the ignored index or a mask says no. What stands at a position
-that does not count is never looked at: not its target, not its logits.
+A position counts unless its target is the ignored index or a mask says no. What stands at a
+position that does not count is never looked at: not its target, not its logits.
 """
 
 from __future__ import annotations
