@@ -13,44 +13,43 @@
 
 namespace {
 
-// e^x is 2^n e^r with |r| <= ln 2 / 2. Adding ROUNDER leaves n in the last bits of a number's word,
-// from where it is shifted into the exponent. Of LN2 the HIGH part is short, so that n times it is
-// exact. Below BOTTOM the exponent's bits are all 0, and so is the power.
+// e^x is 2^n e^r with |r| <= ln 2 / 2. Adding ROUNDER leaves n plus the exponent's bias in the last
+// bits of a number's word, from where they are shifted into the exponent. Of LN2 the HIGH part is
+// short, so that n times it is exact. Below BOTTOM the exponent's bits are all 0, and so is the power.
 template <class Real> struct Split;
 template <> struct Split<float> {
     using Word = uint32_t;
-    static constexpr float ROUNDER = 0x1.8p23f, LOG2_E = 0x1.715476p+0f;
+    static constexpr float ROUNDER = 0x1.8p23f + 127, LOG2_E = 0x1.715476p+0f;
     static constexpr float HIGH = 0x1.63p-1f, LOW = -0x1.bd0106p-13f, BOTTOM = -0x1.601e68p+6f;
-    static constexpr Word BITS = 23, BIAS = 127;
+    static constexpr Word BITS = 23;
 };
 template <> struct Split<double> {
     using Word = uint64_t;
-    static constexpr double ROUNDER = 0x1.8p52, LOG2_E = 0x1.71547652b82fep+0;
+    static constexpr double ROUNDER = 0x1.8p52 + 1023, LOG2_E = 0x1.71547652b82fep+0;
     static constexpr double HIGH = 0x1.62e42feep-1, LOW = 0x1.a39ef35793c76p-33;
     static constexpr double BOTTOM = -0x1.628b76e3a7b61p+9;
-    static constexpr Word BITS = 52, BIAS = 1023;
+    static constexpr Word BITS = 52;
 };
 
-// Taylor's series times `scale`: what is left out is below 6e-9 of a float's power and 5e-18 of a
-// double's. Terms are taken in pairs, since one after the other each would wait for the last.
+// e^r times `scale`. (e^r - 1 - r) / r^2 is a polynomial that agrees with it at Chebyshev's nodes:
+// what it misses is below 1.1e-8 of a float's power and 2.1e-17 of a double's. Terms are taken in
+// pairs, since one after the other each would wait for the last.
 INLINE float series(float r, float scale) {
     const float square = r * r;
-    const float a = r * (1.0f / 6) + 0.5f;
-    const float b = r * (1.0f / 120) + 1.0f / 24;
-    const float c = r * (1.0f / 5040) + 1.0f / 720;
-    const float sum = ((c * square + b) * square + a) * square + r;
+    const float a = r * 0x1.5554dcp-3f + 0.5f;
+    const float b = r * 0x1.120b90p-7f + 0x1.55551ap-5f;
+    const float sum = ((square * 0x1.6d112cp-10f + b) * square + a) * square + r;
     return sum * scale + scale;
 }
 INLINE double series(double r, double scale) {
     const double square = r * r, fourth = square * square;
-    const double a = r * (1.0 / 6) + 0.5;
-    const double b = r * (1.0 / 120) + 1.0 / 24;
-    const double c = r * (1.0 / 5040) + 1.0 / 720;
-    const double d = r * (1.0 / 362880) + 1.0 / 40320;
-    const double e = r * (1.0 / 39916800) + 1.0 / 3628800;
-    const double f = r * (1.0 / 6227020800) + 1.0 / 479001600;
-    const double ab = b * square + a, cd = d * square + c, ef = f * square + e;
-    const double sum = ((ef * fourth + cd) * fourth + ab) * square + r;
+    const double a = r * 0x1.5555555555556p-3 + 0x1.0000000000001p-1;
+    const double b = r * 0x1.11111111109afp-7 + 0x1.5555555553d56p-5;
+    const double c = r * 0x1.a01a01a7c73c0p-13 + 0x1.6c16c17890eb4p-10;
+    const double d = r * 0x1.71de0da24602dp-19 + 0x1.a019b8f9792eep-16;
+    const double e = r * 0x1.af38c67fbb53fp-26 + 0x1.28919ccaf9211p-22;
+    const double ab = b * square + a, cd = d * square + c;
+    const double sum = ((e * fourth + cd) * fourth + ab) * square + r;
     return sum * scale + scale;
 }
 
@@ -64,7 +63,7 @@ template <class Real> INLINE Real exponential(Real x, Real bottom) {
     const Real r = (x - n * S::HIGH) - n * S::LOW;
     typename S::Word word;
     std::memcpy(&word, &rounded, sizeof word);
-    word = (word << S::BITS) + (S::BIAS << S::BITS);
+    word <<= S::BITS;
     Real scale;
     std::memcpy(&scale, &word, sizeof scale);
     return series(r, scale);
