@@ -11,7 +11,7 @@ eager's time where torch's allocator keeps its memory.
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import numpy as np
@@ -154,20 +154,25 @@ def compare(console: Console, shape: tuple[int, int], steps: int, budget: float)
 
 def eager_linear(rows: int, depth: int, columns: int) -> Iterator[float]:
     """Logits of all rows, and their loss."""
-    hidden, weight, targets = layer(rows, depth, columns)
-    while True:
-        hidden.grad = weight.grad = None
-        loss = F.cross_entropy(hidden @ weight.t(), targets)
-        loss.backward()
-        yield loss.item()
+    return descend(
+        layer(rows, depth, columns),
+        lambda hidden, weight, targets: F.cross_entropy(hidden @ weight.t(), targets),
+    )
 
 
 def fused_linear(rows: int, depth: int, columns: int) -> Iterator[float]:
     """Ours, with a few rows of logits at a time."""
-    hidden, weight, targets = layer(rows, depth, columns)
+    return descend(layer(rows, depth, columns), linear_cross_entropy)
+
+
+def descend(
+    tensors: tuple[Tensor, Tensor, Tensor], function: Callable[..., Tensor]
+) -> Iterator[float]:
+    """Loss and gradients; the tensors are made before, and are no memory of the step's."""
+    hidden, weight, targets = tensors
     while True:
         hidden.grad = weight.grad = None
-        loss = linear_cross_entropy(hidden, weight, targets)
+        loss = function(hidden, weight, targets)
         loss.backward()
         yield loss.item()
 

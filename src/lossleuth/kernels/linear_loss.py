@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from lossleuth.kernels.handover import refuse_second_derivative, scaled
-from lossleuth.kernels.loss_interface import options_of, reduced, require_reduction
+from lossleuth.kernels.loss_interface import options_of, reduced, require_reduction, room
 from lossleuth.kernels.row_losses import Options, cross_entropy_rows
 from lossleuth.kernels.supervision import Supervision, supervise
 
 # Bytes of logits that are there at once. Matrix products of fewer rows are slower.
-BUFFER = 96 << 20
+BUFFER = 128 << 20
 
 
 def linear_cross_entropy(
@@ -122,15 +122,18 @@ def _solve(
     rows = hidden.detach().reshape(-1, hidden.shape[-1])
     weight = weight.detach()
     count, columns = len(rows), len(weight)
-    step = max(1, min(count, BUFFER // (columns * weight.element_size())))
-    buffer = weight.new_empty(step, columns)
+    most = max(1, BUFFER // (columns * weight.element_size()))
+    step = -(-count // max(1, -(-count // most)))  # as even as it goes
+    buffer = room((step, columns), weight.dtype, weight.device)
     precise = torch.promote_types(weight.dtype, torch.float32)
     of_hidden = torch.empty_like(rows) if wanted[0] else None
-    of_weight = torch.zeros_like(weight, dtype=precise) if wanted[1] else None
+    of_weight = room(tuple(weight.shape), precise, weight.device) if wanted[1] else None
+    if of_weight is not None and not (count and of_weight.dtype is weight.dtype):
+        of_weight.zero_()
     of_bias = weight.new_zeros(columns, dtype=precise) if wanted[2] else None
     options = task.options.weighing(1.0, task.supervision.count, task.reduction)
     losses, total = rows.new_zeros(0), 0.0
-    for first in range(0, count, step):
+    for first in range(0, count, max(step, 1)):
         last = min(first + step, count)
         some, logits = rows[first:last], buffer[: last - first]
         if bias is None:
@@ -145,7 +148,8 @@ def _solve(
         if of_hidden is not None:
             torch.mm(logits, weight, out=of_hidden[first:last])
         if of_weight is not None and of_weight.dtype is weight.dtype:
-            of_weight.addmm_(logits.t(), some)
+            # What was in memory before the first rows is not looked at.
+            of_weight.addmm_(logits.t(), some, beta=1 if first else 0)
         elif of_weight is not None:
             of_weight += logits.t() @ some
         if of_bias is not None:

@@ -34,9 +34,18 @@ def reduced(
 
 def room_for(x: Tensor) -> Tensor:
     """Memory for a gradient of x."""
-    if x.is_cpu and type(x) is Tensor:
-        return empty(tuple(x.shape), x.dtype)
-    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    return room(tuple(x.shape), x.dtype, x.device)
+
+
+def room(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A tensor of anything; on the CPU in memory that is used again.
+
+    >>> room((2, 3), torch.bfloat16, torch.device("cpu")).dtype
+    torch.bfloat16
+    """
+    if device.type == "cpu":
+        return empty(shape, dtype)
+    return torch.empty(shape, dtype=dtype, device=device)
 
 
 def readable(x: Tensor) -> Tensor:
