@@ -17,7 +17,7 @@ from lossleuth.types import BadInput
 
 PACKAGES = (
     *("torch", "numpy", "safetensors", "rich", "typer", "tokenizers"),
-    *("pyarrow", "tensorboard", "wandb"),
+    *("pyarrow", "tensorboard", "wandb", "triton"),
 )
 
 

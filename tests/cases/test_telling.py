@@ -18,7 +18,7 @@ REFUTED = Judgement(Status.REFUTED, "rates are right within 0.01")
 
 
 def told(
-    monkeypatch: pytest.MonkeyPatch, of: Story, blamed: Judgement = REFUTED
+    monkeypatch: pytest.MonkeyPatch, folder: Path, of: Story, blamed: Judgement = REFUTED
 ) -> tuple[int, list[str], list[Any]]:
     """Exit code, what was shown, and what was examined; the examination itself is a given."""
     shown: list[str] = []
@@ -28,15 +28,17 @@ def told(
 
     def examine(script: Path, arguments: list[str], *, out: Path | None) -> tuple[Verdict, Path]:
         examined.append((script, arguments, out, len(shown)))
-        return verdict, Path("found")
+        return verdict, folder
 
     monkeypatch.setattr(commands, "examine_script", examine)
     return tell(of.name, Path("out"), shown.append), shown, examined
 
 
 @pytest.mark.parametrize("of", STORIES, ids=lambda s: s.name)
-def test_a_story_goes_from_belief_to_proof(monkeypatch: pytest.MonkeyPatch, of: Story) -> None:
-    code, shown, examined = told(monkeypatch, of)
+def test_a_story_goes_from_belief_to_proof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: Story
+) -> None:
+    code, shown, examined = told(monkeypatch, tmp_path, of)
     whole = "\n".join(shown)
     parts = [
         of.believed,
@@ -52,16 +54,20 @@ def test_a_story_goes_from_belief_to_proof(monkeypatch: pytest.MonkeyPatch, of: 
     assert of.script.exists()
 
 
-def test_what_was_believed_is_refuted_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, shown, _ = told(monkeypatch, story("rising_loss"))
+def test_what_was_believed_is_refuted_with_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, shown, _ = told(monkeypatch, tmp_path, story("rising_loss"))
     assert "What was believed, lr_too_high, is refuted: rates are right within 0.01." in shown
 
 
 @pytest.mark.parametrize("status", [Status.UNTESTED, Status.SUSPECTED, Status.PROVEN])
 def test_a_belief_that_was_not_refuted_is_not_said_to_be(
-    monkeypatch: pytest.MonkeyPatch, status: Status
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: Status
 ) -> None:
-    _, shown, _ = told(monkeypatch, story("rising_loss"), Judgement(status, "at 0.1, it rises"))
+    _, shown, _ = told(
+        monkeypatch, tmp_path, story("rising_loss"), Judgement(status, "at 0.1, it rises")
+    )
     assert not any(line.startswith("What was believed") for line in shown)
 
 

@@ -12,10 +12,10 @@ import pytest
 from small_examinations import says
 
 from lossleuth.catalogue import HEADINGS, causes
+from lossleuth.examiner.again import examine_record
 from lossleuth.examiner.commands import (
     _free,
     as_json,
-    examine_record,
     examine_script,
     explained,
     listed,

@@ -127,8 +127,6 @@ class Verdict(Shape):
     """Steps that were observed."""
     seconds: float
     """How long the examination took; 0 where a saved run was judged."""
-    notes: list[str]
-    """What was seen of the run as a whole."""
 
 
 class Examined(Shape):

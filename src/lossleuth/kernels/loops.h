@@ -8,11 +8,9 @@
 #include <limits>
 
 #include "dispatch.h"
+#include "formats.h"
 
 namespace {
-
-// Element types, as `native.py` numbers them.
-enum Type : int64_t { ABSENT = 0, FLOAT32 = 1, FLOAT64 = 2, BFLOAT16 = 3, FLOAT16 = 4 };
 
 constexpr double MISSING = std::numeric_limits<double>::quiet_NaN();
 constexpr double SMALLEST_EPSILON = 1e-30;  // so that 0 / 0 is a direction of 0, not NaN
@@ -160,24 +158,6 @@ INLINE double swallowed_of_ratio(const Real* p, const Real* before, const Real* 
         swallowed += p[i] == before[i] ? direction * direction : 0.0;
     }
     return swallowed;
-}
-
-INLINE float from_half(uint16_t half) {
-    const uint32_t size = half & 0x7fffu;
-    const float tiny = static_cast<float>(static_cast<int32_t>(size)) * 0x1p-24f;
-    uint32_t subnormal, word = (size << 13) + 0x38000000u + (size >= 0x7c00u ? 0x38000000u : 0u);
-    std::memcpy(&subnormal, &tiny, sizeof tiny);
-    word = (size < 0x400u ? subnormal : word) | (half & 0x8000u) << 16;
-    float value;
-    std::memcpy(&value, &word, sizeof value);
-    return value;
-}
-
-INLINE float from_brain(uint16_t half) {
-    const uint32_t word = static_cast<uint32_t>(half) << 16;
-    float value;
-    std::memcpy(&value, &word, sizeof value);
-    return value;
 }
 
 // The functions that are compiled once per level of the processor.

@@ -45,6 +45,13 @@ class Library:
             )
             # Tokens, bytes of each, their count, the one that is ignored.
             self.others = _function(library, "others", _COUNT, _POINTER, _COUNT, _COUNT, _COUNT)
+            # Targets, mask, their count, the one that is ignored, columns; how many count.
+            supervised = (_POINTER, _POINTER, _COUNT, _COUNT, _COUNT, _POINTER)
+            self.supervised = _function(library, "supervised", _COUNT, *supervised)
+            # What `row_losses.py` describes, threads, the sum; not 0 when memory ran out.
+            rows = (_POINTER, _COUNT, _POINTER)
+            self.cross_entropy = _function(library, "cross_entropy", ctypes.c_int, *rows)
+            self.divergence = _function(library, "divergence", ctypes.c_int, *rows)
         except AttributeError as error:
             raise Unusable(f"{path.name} is of another release: {error}") from None
 

@@ -6,19 +6,15 @@
 // number of threads, and the spans' sums are added in order: any number of threads gives the same
 // bits. `statistics.py` says what each column means; `fallback.py` computes the same in torch.
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "dispatch.h"
 #include "loops.h"
+#include "threads.h"
 
 #ifndef LOSSLEUTH_SOURCE
 #define LOSSLEUTH_SOURCE 0
@@ -151,33 +147,6 @@ bool any_double(const Tensor& t) {
            (t.first_type == ABSENT && t.gradient_type == FLOAT64);
 }
 
-// How a compiler's own code enters a parallel region of OpenMP.
-using EnterParallel = void (*)(void (*)(void*), void*, unsigned threads, unsigned flags);
-
-// Share `count` jobs among threads: those of torch, since they wait for work by spinning and would
-// compete with any of ours; where torch has none, threads that live for this call.
-template <class Job> void share(int64_t count, int64_t elements, int64_t threads, const Job& job) {
-    std::atomic<int64_t> next{0};
-    const auto work = [&]() noexcept {
-        for (int64_t i; (i = next.fetch_add(BATCH)) < count;)
-            for (int64_t end = std::min(i + BATCH, count); i < end; i++) job(i);
-    };
-    using Work = decltype(work);
-    if (elements < ALONE || threads < 2) return work();
-    if (const auto enter = reinterpret_cast<EnterParallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"))) {
-        const auto run = [](void* given) { (*static_cast<Work*>(given))(); };
-        return enter(run, const_cast<void*>(static_cast<const void*>(&work)),
-                     static_cast<unsigned>(threads), 0);
-    }
-    std::vector<std::thread> others;
-    try {
-        while (static_cast<int64_t>(others.size()) + 1 < threads) others.emplace_back(work);
-    } catch (const std::system_error&) {  // no more threads to be had: fewer do it
-    }
-    work();
-    for (std::thread& other : others) other.join();
-}
-
 int64_t elements_of(const Step& step, const Groups& all) {
     int64_t elements = 0;
     for (int64_t i = 0; i < all.count; i++)
@@ -260,7 +229,8 @@ EXPORTED int lossleuth_before(const Plan* plan, uint64_t number, int64_t threads
     const Groups &all = step.everything, &selected = step.selected;
     std::vector<GradientPart> parts(all.count);
     const int64_t elements = elements_of(step, all) + elements_of(step, selected);
-    share(all.count + selected.count, elements, threads, [&](int64_t i) noexcept {
+    if (elements < ALONE) threads = 1;
+    share(all.count + selected.count, BATCH, threads, [&](int64_t i, int64_t) noexcept {
         if (i < all.count) {
             const Tensor& t = step.tensors[all.groups[i].tensor];
             const Span span = pick(step, all, i);
@@ -288,7 +258,8 @@ EXPORTED int lossleuth_after(const Plan* plan, uint64_t number, int64_t threads)
     const Step step(*plan, number);
     const Groups& selected = step.selected;
     std::vector<UpdatePart> parts(selected.count);
-    share(selected.count, elements_of(step, selected), threads, [&](int64_t i) noexcept {
+    if (elements_of(step, selected) < ALONE) threads = 1;
+    share(selected.count, BATCH, threads, [&](int64_t i, int64_t) noexcept {
         const Group& group = selected.groups[i];
         const Tensor& t = step.tensors[group.tensor];
         if (t.parameter_type == ABSENT) return;

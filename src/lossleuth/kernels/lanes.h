@@ -1,0 +1,181 @@
+// Rows of few columns, one in each lane of a vector: such rows are too short to fill vectors of
+// their own, and would spend most of their time on what is left over.
+
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "exponentials.h"
+
+namespace {
+
+constexpr int64_t LANES = 16;
+constexpr int64_t NARROW = 128;  // columns of rows that are dealt with in this way, at most
+
+typedef float Eight __attribute__((vector_size(32)));
+
+struct Lanes {
+    alignas(64) float values[NARROW][LANES];  // a row is a column here
+    alignas(64) float tops[LANES];
+    alignas(64) float logits[LANES];  // of the targets
+    alignas(64) float factors[LANES];
+    alignas(64) double others[LANES];  // sums of powers without the target's
+    alignas(64) double own[LANES];
+    alignas(64) double totals[LANES];  // of the logits
+    alignas(64) int32_t targets[LANES];
+};
+
+INLINE float widened(float x) { return x; }
+INLINE float widened(uint16_t x) { return from_brain(x); }
+INLINE void narrowed(float x, float& to) { to = x; }
+INLINE void narrowed(float x, uint16_t& to) { to = to_brain(x); }
+
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+#if __has_builtin(__builtin_shufflevector)
+// Eight rows of eight numbers become eight columns.
+INLINE void transpose(Eight (&x)[8]) {
+    Eight pairs[8], fours[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i += 2) {
+        pairs[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        pairs[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        const Eight a = pairs[i / 4 * 4 + i % 4 / 2], b = pairs[i / 4 * 4 + i % 4 / 2 + 2];
+        fours[i] = i % 2 ? __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+                         : __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 4; i++) {
+        x[i] = __builtin_shufflevector(fours[i], fours[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        x[i + 4] = __builtin_shufflevector(fours[i], fours[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+// As many columns as there are eights; returns how many.
+INLINE int64_t gather_eights(const float* const* rows, int64_t width, Lanes& lanes) {
+    for (int64_t v = 0; v + 8 <= width; v += 8)
+        for (int64_t l = 0; l < LANES; l += 8) {
+            Eight x[8];
+#pragma GCC unroll 8
+            for (int i = 0; i < 8; i++) std::memcpy(&x[i], rows[l + i] + v, sizeof x[i]);
+            transpose(x);
+#pragma GCC unroll 8
+            for (int i = 0; i < 8; i++) std::memcpy(&lanes.values[v + i][l], &x[i], sizeof x[i]);
+        }
+    return width / 8 * 8;
+}
+INLINE int64_t scatter_eights(const Lanes& lanes, int64_t width, float offset, float* const* rows,
+                              int64_t count) {
+    if (count < LANES) return 0;
+    for (int64_t v = 0; v + 8 <= width; v += 8)
+        for (int64_t l = 0; l < LANES; l += 8) {
+            Eight x[8], factors;
+            std::memcpy(&factors, &lanes.factors[l], sizeof factors);
+#pragma GCC unroll 8
+            for (int i = 0; i < 8; i++) std::memcpy(&x[i], &lanes.values[v + i][l], sizeof x[i]);
+#pragma GCC unroll 8
+            for (int i = 0; i < 8; i++) x[i] = x[i] * factors - offset;
+            transpose(x);
+#pragma GCC unroll 8
+            for (int i = 0; i < 8; i++) std::memcpy(rows[l + i] + v, &x[i], sizeof x[i]);
+        }
+    return width / 8 * 8;
+}
+#else
+INLINE int64_t gather_eights(const float* const*, int64_t, Lanes&) { return 0; }
+INLINE int64_t scatter_eights(const Lanes&, int64_t, float, float* const*, int64_t) { return 0; }
+#endif
+INLINE int64_t gather_eights(const uint16_t* const*, int64_t, Lanes&) { return 0; }
+INLINE int64_t scatter_eights(const Lanes&, int64_t, float, uint16_t* const*, int64_t) { return 0; }
+
+template <class Element>
+INLINE void gather_rows(const Element* const* rows, int64_t width, Lanes& lanes) {
+    const int64_t done = gather_eights(rows, width, lanes);
+    for (int64_t l = 0; l < LANES; l++)
+        for (int64_t v = done; v < width; v++) lanes.values[v][l] = widened(rows[l][v]);
+}
+
+template <class Element>
+INLINE void scatter_rows(const Lanes& lanes, int64_t width, float offset, Element* const* rows,
+                         int64_t count) {
+    const int64_t done = scatter_eights(lanes, width, offset, rows, count);
+    for (int64_t l = 0; l < count; l++)
+        for (int64_t v = done; v < width; v++)
+            narrowed(lanes.values[v][l] * lanes.factors[l] - offset, rows[l][v]);
+}
+
+// Of some of the lanes, few enough for their sums to stay in registers. The targets' values are taken
+// out, so that their powers are 0 in the sum.
+constexpr int64_t SOME = 8;
+template <class Real>
+INLINE void powers_of_some(Lanes& lanes, int64_t first, int64_t width, Real inverse, Real bottom) {
+    double sums[SOME] = {};
+    Eight largest = Eight{} + std::numeric_limits<float>::lowest(), value;
+    for (int64_t v = 0; v < width; v++) {
+        std::memcpy(&value, &lanes.values[v][first], sizeof value);
+        largest = value > largest ? value : largest;
+    }
+    float tops[SOME];
+    std::memcpy(tops, &largest, sizeof tops);
+    for (int64_t l = 0; l < SOME; l++) {
+        float& value = lanes.values[lanes.targets[first + l]][first + l];
+        lanes.logits[first + l] = value;
+        value = -std::numeric_limits<float>::infinity();
+    }
+    for (int64_t v = 0; v < width; v++) {
+        float* values = lanes.values[v] + first;
+        for (int64_t l = 0; l < SOME; l++) {
+            const Real above = static_cast<Real>(values[l]) - static_cast<Real>(tops[l]);
+            const Real power = exponential(above * inverse, bottom);
+            values[l] = static_cast<float>(power);
+            sums[l] += static_cast<double>(power);
+        }
+    }
+    for (int64_t l = 0; l < SOME; l++) {
+        const Real above = static_cast<Real>(lanes.logits[first + l]) - static_cast<Real>(tops[l]);
+        lanes.own[first + l] = static_cast<double>(exponential(above * inverse, bottom));
+        lanes.others[first + l] = sums[l];
+        lanes.tops[first + l] = tops[l];
+    }
+}
+template <class Real>
+INLINE void powers_of_lanes(Lanes& lanes, int64_t width, double inverse, Real bottom) {
+    for (int64_t first = 0; first < LANES; first += SOME)
+        powers_of_some(lanes, first, width, static_cast<Real>(inverse), bottom);
+}
+
+LEVELLED void totals_across(Lanes& lanes, int64_t width) {
+    for (int64_t l = 0; l < LANES; l++) lanes.totals[l] = 0;
+    for (int64_t v = 0; v < width; v++)
+        for (int64_t l = 0; l < LANES; l++)
+            lanes.totals[l] += static_cast<double>(lanes.values[v][l]);
+}
+LEVELLED void gather(const float* const* rows, int64_t width, Lanes& lanes) {
+    gather_rows(rows, width, lanes);
+}
+LEVELLED void gather(const uint16_t* const* rows, int64_t width, Lanes& lanes) {
+    gather_rows(rows, width, lanes);
+}
+LEVELLED void powers_across(Lanes& lanes, int64_t width, double inverse, float bottom) {
+    powers_of_lanes(lanes, width, inverse, bottom);
+}
+LEVELLED void powers_across(Lanes& lanes, int64_t width, double inverse, double bottom) {
+    powers_of_lanes(lanes, width, inverse, bottom);
+}
+// Powers become a gradient: times each row's factor, less an offset.
+LEVELLED void scatter(const Lanes& lanes, int64_t width, float offset, float* const* rows,
+                      int64_t count) {
+    scatter_rows(lanes, width, offset, rows, count);
+}
+LEVELLED void scatter(const Lanes& lanes, int64_t width, float offset, uint16_t* const* rows,
+                      int64_t count) {
+    scatter_rows(lanes, width, offset, rows, count);
+}
+
+}  // namespace

@@ -1,0 +1,244 @@
+"""The losses of rows and their gradient, by the library where it can read them, else by torch."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from lossleuth.kernels import losses_fallback, native
+from lossleuth.kernels.fallback import is_held
+from lossleuth.kernels.supervision import Supervision, address
+from lossleuth.kernels.table import PLAIN, TYPES
+
+# What the library reads.
+NATIVE = (torch.float32, torch.bfloat16)
+# Below this many elements one thread does it.
+ALONE = 20_000
+
+_Place, _Count, _Number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+
+
+class Layout(ctypes.Structure):
+    """Where rows lie, as `rows.h` has it."""
+
+    _fields_ = (
+        ("base", _Place),
+        ("inner", _Count),
+        ("stride", _Count),
+        ("outer_stride", _Count),
+    )
+
+
+class Problem(ctypes.Structure):
+    """A cross-entropy, as `losses.cpp` has it."""
+
+    _fields_ = (
+        ("logits", Layout),
+        ("gradient", Layout),
+        ("targets", _Place),
+        ("mask", _Place),
+        ("losses", _Place),
+        ("type", _Count),
+        ("rows", _Count),
+        ("width", _Count),
+        ("ignored", _Count),
+        ("exact", _Count),
+        ("inverse_temperature", _Number),
+        ("smoothing", _Number),
+        ("weight", _Number),
+    )
+
+
+class Pair(ctypes.Structure):
+    """A divergence, as `divergence.cpp` has it."""
+
+    _fields_ = (
+        ("student", Layout),
+        ("teacher", Layout),
+        ("gradient", Layout),
+        ("mask", _Place),
+        ("losses", _Place),
+        ("type", _Count),
+        ("rows", _Count),
+        ("width", _Count),
+        ("exact", _Count),
+        ("inverse_temperature", _Number),
+        ("weight", _Number),
+    )
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a row's loss is taken, and what each row weighs in the loss that the gradient is of."""
+
+    temperature: float = 1.0
+    smoothing: float = 0.0
+    weight: float = 1.0
+    exact: bool = False
+
+    def weighing(self, factor: float, count: int, reduction: str) -> Options:
+        """The same, with each row weighing as it does in the mean or the sum.
+
+        >>> Options().weighing(3.0, 2, "mean").weight
+        1.5
+        """
+        return replace(self, weight=factor / count if reduction == "mean" else factor)
+
+
+def cross_entropy_rows(
+    logits: Tensor, supervision: Supervision, options: Options, gradient: Tensor | None
+) -> tuple[Tensor, float]:
+    """Each row's loss in float64, 0 where it does not count, and their sum.
+
+    The gradient of the weighted sum goes to `gradient`, which may be the logits themselves.
+
+    >>> from lossleuth.kernels.supervision import supervise
+    >>> logits = torch.zeros(2, 4)
+    >>> supervision = supervise(torch.tensor([1, -100]), None, (2, 4), -100)
+    >>> losses, total = cross_entropy_rows(logits, supervision, Options(), logits)
+    >>> round(total, 4), logits.tolist()
+    (1.3863, [[0.25, -0.75, 0.25, 0.25], [0.0, 0.0, 0.0, 0.0]])
+    """
+    library = native.load()
+    found = None if library is None else _layouts(logits, gradient)
+    if library is None or found is None or not supervision.targets.is_cpu:
+        losses = _without_library(logits, gradient)(
+            logits,
+            supervision.targets,
+            supervision.counts(),
+            temperature=options.temperature,
+            smoothing=options.smoothing,
+            weight=options.weight,
+            exact=options.exact,
+            gradient=gradient,
+        )
+        return losses, float(losses.sum())
+    rows = supervision.targets.numel()
+    losses = torch.empty(rows, dtype=torch.float64)
+    total = _Number()
+    problem = Problem(
+        *found,
+        address(supervision.targets),
+        address(supervision.mask),
+        losses.data_ptr(),
+        TYPES[logits.dtype],
+        rows,
+        logits.shape[-1],
+        supervision.ignored,
+        options.exact,
+        1 / options.temperature,
+        options.smoothing,
+        options.weight,
+    )
+    failed = library.cross_entropy(ctypes.byref(problem), _threads(logits), ctypes.byref(total))
+    _require_memory(failed)
+    return losses, total.value
+
+
+def divergence_rows(
+    student: Tensor,
+    teacher: Tensor,
+    mask: Tensor | None,
+    options: Options,
+    gradient: Tensor | None,
+) -> tuple[Tensor, float]:
+    """Each row's divergence in float64, 0 where it does not count, and their sum.
+
+    The gradient of the student's logits goes to `gradient`, which may be these themselves.
+
+    >>> student, teacher = torch.zeros(1, 2), torch.tensor([[0.0, -torch.inf]])
+    >>> losses, total = divergence_rows(student, teacher, None, Options(), student)
+    >>> round(total, 4), student.tolist()
+    (0.6931, [[-0.5, 0.5]])
+    """
+    library = native.load()
+    of_teacher = None if library is None else _layout(teacher)
+    found = None if library is None else _layouts(student, gradient)
+    rows = student.numel() // student.shape[-1]
+    same = student.dtype is teacher.dtype and (mask is None or mask.is_cpu)
+    if library is None or found is None or of_teacher is None or not same:
+        counts = torch.ones(rows, dtype=torch.bool, device=student.device) if mask is None else mask
+        losses = losses_fallback.divergence_rows(
+            student,
+            teacher,
+            counts,
+            temperature=options.temperature,
+            weight=options.weight,
+            exact=options.exact,
+            gradient=gradient,
+        )
+        return losses, float(losses.sum())
+    losses = torch.empty(rows, dtype=torch.float64)
+    total = _Number()
+    pair = Pair(
+        found[0],
+        of_teacher,
+        found[1],
+        address(mask),
+        losses.data_ptr(),
+        TYPES[student.dtype],
+        rows,
+        student.shape[-1],
+        options.exact,
+        1 / options.temperature,
+        options.weight,
+    )
+    _require_memory(library.divergence(ctypes.byref(pair), _threads(student), ctypes.byref(total)))
+    return losses, total.value
+
+
+def in_rows(tensor: Tensor) -> bool:
+    """Whether each row of a tensor [N, V] or [B, T, V] lies in one piece.
+
+    >>> in_rows(torch.zeros(3, 4)[:, :2]), in_rows(torch.zeros(3, 4).t())
+    (True, False)
+    """
+    return tensor.stride(-1) == 1 or tensor.shape[-1] == 1
+
+
+def _without_library(logits: Tensor, gradient: Tensor | None) -> Callable[..., Tensor]:
+    """Triton's kernel on a GPU where it is installed and can read the logits, else torch's."""
+    if logits.is_cuda:
+        # Not at the top: where Triton is installed, importing it takes a second.
+        from lossleuth.kernels import losses_triton
+
+        if losses_triton.can_read(logits) and (gradient is None or gradient.is_contiguous()):
+            return losses_triton.cross_entropy_rows
+    return losses_fallback.cross_entropy_rows
+
+
+def _layouts(logits: Tensor, gradient: Tensor | None) -> tuple[Layout, Layout] | None:
+    """Of both, where the library can read and write them."""
+    of_logits = _layout(logits)
+    of_gradient = Layout() if gradient is None else _layout(gradient)
+    return None if of_logits is None or of_gradient is None else (of_logits, of_gradient)
+
+
+def _layout(tensor: Tensor) -> Layout | None:
+    """None where the library cannot read a tensor."""
+    if (
+        type(tensor) not in PLAIN
+        or tensor.dtype not in NATIVE
+        or not tensor.is_cpu
+        or tensor.layout is not torch.strided
+        or tensor.is_neg()
+        or not in_rows(tensor)
+        or not is_held(tensor)
+    ):
+        return None
+    if tensor.dim() == 2:
+        return Layout(tensor.data_ptr(), max(tensor.shape[0], 1), tensor.stride(0), 0)
+    return Layout(tensor.data_ptr(), max(tensor.shape[1], 1), tensor.stride(1), tensor.stride(0))
+
+
+def _threads(logits: Tensor) -> int:
+    return torch.get_num_threads() if logits.numel() >= ALONE else 1
+
+
+def _require_memory(failed: int) -> None:
+    if failed:
+        raise MemoryError("expected memory for a few rows of logits, found none left")
