@@ -47,3 +47,12 @@ def test_no_more_is_kept_than_is_needed() -> None:
     for _ in range(3):
         pairs.add(torch.zeros(2, MOST_PAIRS // 2, dtype=torch.int16))
     assert pairs.floors()["pairs"] == MOST_PAIRS
+
+
+def test_what_was_counted_early_and_late_is_the_same_as_all_at_once() -> None:
+    rows = torch.randint(0, 9, (50, 12), generator=torch.Generator().manual_seed(3))
+    one, many = TokenPairs(), TokenPairs()
+    one.add(rows)
+    for row in rows:
+        many.add(row)
+    assert one.floors() == many.floors()
