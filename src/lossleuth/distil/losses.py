@@ -115,7 +115,7 @@ class _RowLosses(torch.autograd.Function):
         sums = torch.zeros(len(terms), dtype=torch.float64, device=student_NV.device)
         at_once = max(1, AT_ONCE // student_NV.size(-1))
         for student_n, teacher_n in zip(
-            rows.student_n.split(at_once), rows.teacher_n.split(at_once), strict=True
+            torch.split(rows.student_n, at_once), torch.split(rows.teacher_n, at_once), strict=True
         ):
             student_nV = student_NV[student_n].to(wide)
             teacher_nV = None if teacher_MW is None else teacher_MW[teacher_n].to(wide)

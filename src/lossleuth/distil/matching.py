@@ -106,7 +106,8 @@ def attention_matching(
     seen = p_nGT > 0
     # Filled before the logarithm: its slope at 0 would turn a masked 0 into NaN.
     ratio_nGT = p_nGT.masked_fill(~seen, 1.0).log() - ours_nGT.masked_fill(~seen, 1.0).log()
-    return (p_nGT * ratio_nGT).sum(-1).mean(-1).sum() / count
+    loss: Tensor = (p_nGT * ratio_nGT).sum(-1).mean(-1).sum() / count
+    return loss
 
 
 def contrastive(
