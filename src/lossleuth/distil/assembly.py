@@ -66,6 +66,21 @@ class Assembly:
             f"against {ours:.4f} {unit} on the validation set"
         )
 
+    @property
+    def teacher_has_seen(self) -> str | None:
+        """A warning where the teacher was trained on text that is held back here."""
+        before = self.source.settings
+        ours = (self.settings.seed, self.settings.validation_share)
+        if before is None or before.data != self.settings.data:
+            return None
+        if (before.seed, before.validation_share) == ours:
+            return None
+        return (
+            f"warning: the teacher held back other documents (seed {before.seed}, share "
+            f"{before.validation_share}; here {ours[0]}, {ours[1]}): it has seen some of the "
+            "validation set, and its figures and the student's are too good"
+        )
+
     def sentences(self) -> Iterator[str]:
         """What was found out before the first step."""
         count = sum(p.numel() for p in self.student.parameters())
@@ -80,8 +95,7 @@ class Assembly:
             yield f"weights are averaged over about {horizon:.0f} steps"
         if self.settings.shuffle_teacher:
             yield "control: every answer of the teacher is to another position"
-        if self.teacher_is_worse:
-            yield self.teacher_is_worse
+        yield from filter(None, (self.teacher_is_worse, self.teacher_has_seen))
 
 
 def assemble(settings: DistilSettings) -> Assembly:

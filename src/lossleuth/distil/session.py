@@ -126,7 +126,8 @@ class Session:
                 if interrupted():
                     self._stop_early()
             shown.say(
-                f"best true loss {self.progress.best_loss} at step {self.progress.best_step}; "
+                f"best true loss {_shown(self.progress.best_loss)} at step "
+                f"{self.progress.best_step}; "
                 f"{self.progress.bad_steps} non-finite steps, {self.progress.empty_batches} "
                 f"batches without a supervised token"
             )
@@ -293,6 +294,10 @@ class Session:
             f"Ctrl-C after step {self.progress.step}, which is saved",
             f"go on with: lossleuth distil --resume {self.directory}",
         )
+
+
+def _shown(loss: float | None) -> str:
+    return "none that is finite" if loss is None else f"{loss:.4f}"
 
 
 def words(step: Step) -> str:

@@ -15,7 +15,8 @@ from torch import nn
 
 from lossleuth.distil.host_tokenizer import HostTokenizer
 from lossleuth.train.checkpoint import load_checkpoint
-from lossleuth.train.resume import check_weights
+from lossleuth.train.resume import check_weights, saved_settings
+from lossleuth.train.settings import TrainSettings
 from lossleuth.train.tokenizer import Tokenizer
 from lossleuth.types import BadInput
 
@@ -29,6 +30,8 @@ class Source:
     module: nn.Module
     tokenizer: Tokenizer | None
     context: int | None
+    settings: TrainSettings | None = None
+    """How it was trained, where lossleuth did that."""
 
 
 def load_source(name: str, role: str) -> Source:
@@ -49,7 +52,12 @@ def load_source(name: str, role: str) -> Source:
     checkpoint = load_checkpoint(path)
     check_weights(checkpoint)
     return Source(
-        name, "checkpoint", checkpoint.model(), checkpoint.tokenizer(), checkpoint.shape.context
+        name,
+        "checkpoint",
+        checkpoint.model(),
+        checkpoint.tokenizer(),
+        checkpoint.shape.context,
+        saved_settings(checkpoint),
     )
 
 

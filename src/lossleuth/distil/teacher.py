@@ -102,7 +102,9 @@ class FrozenTeacher:
             rows = Rows.supervised(batch.targets_BT.to(self.device))
         with autocast(self.device, self.precision):
             outputs = look(self.module, inputs_BT, hidden=hidden, attention=attention)
-        return Answer(outputs, self._arranged(rows, k))
+        if self.shuffled is None:
+            return Answer(outputs, self._placed(rows, rows.teacher_n))
+        return self._shuffled(outputs, rows, np.random.default_rng((self.shuffled, k)))
 
     def as_model(self) -> nn.Module:
         """The teacher as a model over the student's tokens, to be measured like it."""
@@ -113,12 +115,22 @@ class FrozenTeacher:
         if self._fingerprint() != self._before:
             raise RuntimeError("the teacher's weights changed during the run")
 
-    def _arranged(self, rows: Rows, k: int) -> Rows:
-        teacher_n = rows.teacher_n
-        if self.shuffled is not None:
-            order = np.random.default_rng((self.shuffled, k)).permutation(len(teacher_n))
-            teacher_n = teacher_n[torch.from_numpy(order).to(teacher_n.device)]
+    def _placed(self, rows: Rows, teacher_n: Tensor) -> Rows:
         return Rows(rows.student_n.to(self.device), teacher_n.to(self.device), self.columns)
+
+    def _shuffled(self, outputs: Outputs, rows: Rows, random: np.random.Generator) -> Answer:
+        """Logits and states of another position, attention of another text: all that is taught."""
+        order = torch.from_numpy(random.permutation(len(rows.teacher_n))).to(self.device)
+        teacher_n = rows.teacher_n.to(self.device)
+        hidden = []
+        for state_BTE in outputs.hidden:
+            moved_ME = state_BTE.flatten(0, 1).clone()
+            moved_ME[teacher_n] = moved_ME[teacher_n[order]]
+            hidden.append(moved_ME.view_as(state_BTE))
+        texts = torch.from_numpy(random.permutation(len(outputs.logits_BTV))).to(self.device)
+        attention = [look_BHTT[texts] for look_BHTT in outputs.attention]
+        moved = Outputs(outputs.logits_BTV, hidden, attention)
+        return Answer(moved, self._placed(rows, teacher_n[order]))
 
     def _fingerprint(self) -> str:
         digest = hashlib.sha256()
