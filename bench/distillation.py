@@ -32,11 +32,11 @@ from lossleuth.train.settings import TrainSettings
 SEEDS = (1, 2, 3)
 CLEAR = 3.0
 TEACHER = TrainSettings(
-    context=64, batch=16, layers=3, heads=4, width=128, steps=900, evaluate_every=900, warmup=40
+    context=64, batch=16, layers=3, heads=4, width=128, steps=500, evaluate_every=500, warmup=40
 )
 STUDENT = DistilSettings(
-    context=64, batch=8, layers=2, heads=2, width=48, steps=250, warmup=25,
-    temperature=2.0, distil_weight=0.9, data_weight=0.1,
+    context=64, batch=4, layers=2, heads=2, width=48, steps=350, warmup=35, lr=1e-2,
+    temperature=1.0, distil_weight=1.0, data_weight=0.0,
 )  # fmt: skip
 ARMS = {
     "data alone": replace(STUDENT, distil_weight=0.0, data_weight=1.0),

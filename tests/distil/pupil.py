@@ -23,7 +23,7 @@ TEACHER = TrainSettings(
 )  # fmt: skip
 SETTINGS = DistilSettings(
     context=16, batch=4, layers=1, heads=2, width=16, steps=8, warmup=2, lr=1e-2,
-    evaluate_every=4, checkpoint_every=3,
+    evaluate_every=4, checkpoint_every=3, temperature=2.0,
 )  # fmt: skip
 VOCABULARY = 20
 

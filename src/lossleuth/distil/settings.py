@@ -39,7 +39,7 @@ class DistilSettings(TrainSettings):
         "how tokens are compared: exact by their text, else sorted probabilities",
         choices=("auto", "exact", "sorted"),
     )
-    temperature: float = setting(2.0, "temperature of the divergence", above=0)
+    temperature: float = setting(1.0, "temperature of the divergence", above=0)
     temperature_end: float | None = setting(None, "at the last step; none: the same", above=0)
     curve: str = setting("linear", "how temperature and weights move", choices=CURVES)
     distil_weight: float = setting(0.9, "weight of the divergence", minimum=0)
