@@ -117,7 +117,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     [
         ({"temperature": 3.0}, "the checkpoint's temperature = 2.0, found 3.0"),
         ({"divergence": "reverse_kl"}, "the checkpoint's divergence = forward_kl"),
-        ({"data": (), "steps": 9}, "the data that the run was made with"),
+        ({"data": ("other",), "steps": 9}, "the data that the run was made with"),
         ({}, "more than the 8 steps already made"),
     ],
 )
@@ -127,6 +127,9 @@ def test_a_refused_resume_leaves_every_file_as_it_was(
     folder = tmp_path / "run"
     session(settings, folder)[0].run()
     before = contents(folder)
+    if "data" in change:
+        (tmp_path / "other.txt").write_text("other text, " * 99)
+        change = change | {"data": (str(tmp_path / "other.txt"),)}
     with pytest.raises(BadInput, match=reason):
         session(replace(settings, **change), folder, resumed=load_state(folder))
     assert contents(folder) == before
@@ -136,11 +139,11 @@ def test_the_best_student_is_the_one_of_the_lowest_true_loss(
     settings: DistilSettings, tmp_path: Path
 ) -> None:
     # So high a rate that the end is worse than the middle.
-    wild = replace(settings, steps=40, evaluate_every=4, lr=0.3, warmup=20, lr_floor=1.0, clip=0.0)
+    wild = replace(settings, steps=30, evaluate_every=5, lr=0.3, warmup=15, lr_floor=1.0, clip=0.0)
     run, output = session(wild, tmp_path / "run", record=True)
     best = run.run()
     losses = {line["step"]: line["loss"] for line in lines(tmp_path / "run", "evaluation")}
-    assert best.loss == min(losses.values()) < losses[40]
+    assert best.loss == min(losses.values()) < losses[30]
     assert losses[run.progress.best_step] == best.loss
     assert load_checkpoint(tmp_path / "run").header.step == run.progress.best_step
     assert f"best true loss {best.loss:.4f} at step {run.progress.best_step}" in output.getvalue()
