@@ -73,6 +73,14 @@ def test_what_is_masked_is_not_even_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
+def test_the_logits_are_left_as_they_were(name: str) -> None:
+    student, teacher, _ = example(torch.float32)
+    before = student.clone(), teacher.clone()
+    LOSSES[name](student.requires_grad_(), teacher, torch.zeros(B, T, dtype=torch.long))
+    assert torch.equal(student, before[0]) and torch.equal(teacher, before[1])
+
+
+@pytest.mark.parametrize("name", LOSSES)
 def test_a_few_rows_at_a_time_are_the_same_as_all(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

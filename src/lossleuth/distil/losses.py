@@ -117,8 +117,9 @@ class _RowLosses(torch.autograd.Function):
         for student_n, teacher_n in zip(
             torch.split(rows.student_n, at_once), torch.split(rows.teacher_n, at_once), strict=True
         ):
-            student_nV = student_NV[student_n].to(wide)
-            teacher_nV = None if teacher_MW is None else teacher_MW[teacher_n].to(wide)
+            where = _block(student_n)
+            student_nV = student_NV[where].to(wide)
+            teacher_nV = None if teacher_MW is None else teacher_MW[_block(teacher_n)].to(wide)
             if teacher_nV is not None and rows.columns is not None:
                 teacher_nV = teacher_nV[:, rows.columns]
             together_nV = None
@@ -129,7 +130,7 @@ class _RowLosses(torch.autograd.Function):
                     part_nV.mul_(weight / count)
                     together_nV = part_nV if together_nV is None else together_nV.add_(part_nV)
             if gradient_NV is not None and together_nV is not None:
-                gradient_NV[student_n] = together_nV.to(gradient_NV.dtype)
+                gradient_NV[where] = together_nV.to(gradient_NV.dtype)
         raw = sums / count
         total = (raw * raw.new_tensor(weights)).sum().to(wide)
         if gradient_NV is not None:
@@ -142,6 +143,13 @@ class _RowLosses(torch.autograd.Function):
         (gradient_NV,) = ctx.saved_tensors
         scaled = gradient_NV if outer[0].item() == 1 else gradient_NV * outer[0]
         return scaled, None, None, None, None, None, None
+
+
+def _block(which_n: Tensor) -> Tensor | slice:
+    """Rows that follow each other as a slice, which is looked at without a copy."""
+    if not len(which_n) or not bool((which_n.diff() == 1).all()):
+        return which_n
+    return slice(int(which_n[0]), int(which_n[-1]) + 1)
 
 
 def forward_kl(

@@ -62,10 +62,14 @@ class ForwardKL:
     def rows(self, student_nV: Tensor, teacher_nV: Tensor, targets_n: Tensor) -> Parts:
         """Loss and gradient of each row."""
         T = self.temperature
-        student, teacher = _log_softmax(student_nV, T), _log_softmax(teacher_nV, T)
-        p_nV = teacher.exp()
+        student, teacher = _below_top(student_nV, T), _below_top(teacher_nV, T)
+        # One exponential on each side: logarithms of probabilities are these less their sum's.
+        q_nV, p_nV = student.exp(), teacher.exp()
+        q_sum_n1, p_sum_n1 = q_nV.sum(-1, keepdim=True), p_nV.sum(-1, keepdim=True)
+        p_nV.div_(p_sum_n1)
         loss_n = _expectation(p_nV, teacher.sub_(student))
-        return loss_n * T**2, student.exp_().sub_(p_nV).mul_(T)
+        loss_n = loss_n + (q_sum_n1.log() - p_sum_n1.log()).squeeze(-1)
+        return loss_n * T**2, q_nV.div_(q_sum_n1).sub_(p_nV).mul_(T)
 
 
 @dataclass(frozen=True)
@@ -240,9 +244,18 @@ def _log_softmax(logits_nV: Tensor, temperature: float) -> Tensor:
     return F.log_softmax(logits_nV if temperature == 1 else logits_nV / temperature, dim=-1)
 
 
+def _below_top(logits_nV: Tensor, temperature: float) -> Tensor:
+    """Logits over the temperature, less the largest of their row: a copy of its own."""
+    below_nV = logits_nV - logits_nV.amax(-1, keepdim=True)
+    return below_nV if temperature == 1 else below_nV.div_(temperature)
+
+
 def _expectation(p_nV: Tensor, value_nV: Tensor) -> Tensor:
     """Sum of p · value, where what cannot be counts for nothing, even if its value is no number."""
-    return (p_nV * value_nV).masked_fill_(p_nV == 0, 0.0).sum(-1)
+    sum_n = torch.linalg.vecdot(p_nV, value_nV)
+    if sum_n.isnan().any():
+        sum_n = (p_nV * value_nV).masked_fill_(p_nV == 0, 0.0).sum(-1)
+    return sum_n
 
 
 def _through_softmax(q_nV: Tensor, slope_nV: Tensor, mean_n: Tensor) -> Tensor:
