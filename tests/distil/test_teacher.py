@@ -29,6 +29,14 @@ def test_nothing_of_the_teacher_can_be_trained() -> None:
     assert torch.equal(one.outputs.logits_BTV, other.outputs.logits_BTV)
 
 
+def test_no_gradient_reaches_even_a_teacher_that_was_unfrozen_later() -> None:
+    teacher = FrozenTeacher(model(), SAME)
+    teacher.module.requires_grad_(True)
+    outputs = teacher.answer(batch(), 0, hidden=True, attention=True).outputs
+    seen = [outputs.logits_BTV, *outputs.hidden, *outputs.attention]
+    assert not any(tensor.requires_grad for tensor in seen)
+
+
 def test_a_teacher_in_training_mode_is_refused() -> None:
     teacher = FrozenTeacher(model(), SAME)
     teacher.module.train()
