@@ -57,10 +57,8 @@ def test_every_step_updates_whatever_the_accumulation(accumulation: int) -> None
     teacher = FrozenTeacher(model(seed=1), Match("exact", ""))
     optimizer = make_optimizer(student, settings)
     objective = Objective(settings, settings.curriculum, teacher)
-    made = 0
     before = copy.deepcopy(student.state_dict())
-    for step in distil(student, optimizer, load, objective):
-        made += 1
+    for made, step in enumerate(distil(student, optimizer, load, objective), 1):
         assert isinstance(step, DistilStep) and step.applied
         assert made == len(asked) // accumulation
         assert {int(state["step"]) for state in optimizer.state.values()} == {made}

@@ -252,7 +252,7 @@ def _below_top(logits_nV: Tensor, temperature: float) -> Tensor:
 
 def _expectation(p_nV: Tensor, value_nV: Tensor) -> Tensor:
     """Sum of p · value, where what cannot be counts for nothing, even if its value is no number."""
-    sum_n = torch.linalg.vecdot(p_nV, value_nV)
+    sum_n: Tensor = torch.linalg.vecdot(p_nV, value_nV)
     if sum_n.isnan().any():
         sum_n = (p_nV * value_nV).masked_fill_(p_nV == 0, 0.0).sum(-1)
     return sum_n
