@@ -23,6 +23,7 @@ from lossleuth.distil.state import FILE_NAME, load_state
 from lossleuth.settings import Resolved
 from lossleuth.train.checkpoint import load_checkpoint
 from lossleuth.train.data import IGNORED, Batch
+from lossleuth.train.evaluate import Evaluation
 from lossleuth.train.loop import Step
 from lossleuth.types import BadInput
 
@@ -135,25 +136,35 @@ def test_a_refused_resume_leaves_every_file_as_it_was(
     assert contents(folder) == before
 
 
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluations whose true loss falls twice and rises from then on."""
+    losses = iter([2.0, 1.5, 1.6, 1.7, 1.8, 1.9])
+
+    def evaluated(*_arguments: Any) -> Evaluation:
+        return Evaluation(next(losses), 0.1, 10, 20)
+
+    monkeypatch.setattr(sessions, "true_loss", evaluated)
+
+
+@pytest.mark.usefixtures("planned")
 def test_the_best_student_is_the_one_of_the_lowest_true_loss(
     settings: DistilSettings, tmp_path: Path
 ) -> None:
-    # So high a rate that the end is worse than the middle.
-    wild = replace(settings, steps=30, evaluate_every=5, lr=0.3, warmup=15, lr_floor=1.0, clip=0.0)
-    run, output = session(wild, tmp_path / "run", record=True)
-    best = run.run()
-    losses = {line["step"]: line["loss"] for line in lines(tmp_path / "run", "evaluation")}
-    assert best.loss == min(losses.values()) < losses[30]
-    assert losses[run.progress.best_step] == best.loss
-    assert load_checkpoint(tmp_path / "run").header.step == run.progress.best_step
-    assert f"best true loss {best.loss:.4f} at step {run.progress.best_step}" in output.getvalue()
+    run, output = session(replace(settings, steps=6, evaluate_every=1), tmp_path / "run")
+    assert run.run().loss == 1.5
+    # What was minimised went on falling.
+    assert run.progress.step == 6 and run.progress.best_step == 2
+    assert load_checkpoint(tmp_path / "run").header.step == 2
+    assert "best true loss 1.5000 at step 2" in output.getvalue()
 
 
+@pytest.mark.usefixtures("planned")
 def test_a_run_without_progress_stops_early(settings: DistilSettings, tmp_path: Path) -> None:
-    wild = replace(settings, steps=40, evaluate_every=2, lr=1.0, warmup=0, clip=0.0, patience=3)
-    run, output = session(wild, tmp_path / "run", record=True)
+    settings = replace(settings, steps=40, evaluate_every=1, patience=3)
+    run, output = session(settings, tmp_path / "run")
     run.run()
-    assert run.progress.step == run.progress.best_step + 3 * 2 < 40
+    assert run.progress.step == 5
     assert "stopped: 3 evaluations without a better true loss" in output.getvalue()
     assert load_state(tmp_path / "run").progress == run.progress
 
