@@ -8,7 +8,7 @@ from rich.console import Console
 
 from lossleuth.train.floors import Floors
 from lossleuth.train.loop import Step
-from lossleuth.train.progress import PLAIN_LINES, display
+from lossleuth.train.progress import PLAIN_LINES, beside_floors, display
 
 FLOORS = Floors(uniform=4.0, unigram=3.0, bigram=2.0)
 
@@ -16,7 +16,7 @@ FLOORS = Floors(uniform=4.0, unigram=3.0, bigram=2.0)
 def shown(*, terminal: bool, steps: int) -> str:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=100)
-    with display(console, FLOORS, first=0, steps=steps) as screen:
+    with display(console, beside_floors(FLOORS), first=0, steps=steps) as screen:
         for number in range(steps):
             screen.step(Step(number, 2.5, 1e-3, 1.0, 1.0, True, 100, 0.5, []))
         screen.say("[not markup] done")
@@ -39,5 +39,5 @@ def test_a_short_run_shows_every_step() -> None:
 
 def test_a_terminal_gets_a_bar_with_the_distance_to_the_floors() -> None:
     output = shown(terminal=True, steps=5)
-    assert "loss 2.500 (unigram -0.50, bigram +0.50) 200 tok/s" in output
+    assert "loss 2.5000  (unigram -0.50, bigram +0.50) 200 tok/s" in output
     assert "\x1b" in output

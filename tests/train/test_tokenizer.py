@@ -167,3 +167,10 @@ def test_a_bpe_without_the_mark_as_token_0_is_refused() -> None:
     saved["definition"] = saved["definition"].replace("<|endoftext|>", "<|another|>")
     with pytest.raises(BadInput, match="a BPE vocabulary without"):
         load_tokenizer(saved)
+
+
+def test_byte_level_pieces_and_spans_tell_what_each_token_covers() -> None:
+    tokenizer = build_tokenizer("bpe", ["ab ab ab"], 258)
+    assert len(tokenizer.pieces) == tokenizer.size == 258
+    assert tokenizer.pieces[0] == "<|endoftext|>" and tokenizer.pieces[-1] == "ab"
+    assert tokenizer.spans("ab\u00e9") == [(0, 2), (2, 3), (2, 3)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 
+from lossleuth.cli import distilling as distilling
 from lossleuth.cli import instruments as instruments
 from lossleuth.cli import records as records
 from lossleuth.cli import training as training

@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -35,6 +35,8 @@ from lossleuth.train.tokenizer import Tokenizer
 from lossleuth.train.vocabulary import analyze_vocabulary
 from lossleuth.types import BadInput
 
+S = TypeVar("S", bound=TrainSettings)
+
 
 def run_training(
     options: Mapping[str, Any],
@@ -55,8 +57,8 @@ def run_training(
         check_place(resumed, out, overwrite=overwrite)
         directory = resumed.path.parent
     else:
-        directory = out or _dated_directory()
-        _check_name("run directory", str(directory))
+        directory = out or dated_directory()
+        check_name("run directory", str(directory))
         if not overwrite:
             check_free(directory)
     output = patient_console()
@@ -69,11 +71,11 @@ def run_training(
         output.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def with_absolute_data(resolved: Resolved[TrainSettings]) -> Resolved[TrainSettings]:
+def with_absolute_data(resolved: Resolved[S]) -> Resolved[S]:
     """Data files by their absolute names: a run may be resumed from another directory."""
     data = tuple(str(Path(name).absolute()) for name in resolved.values.data)
     for name in data:
-        _check_name("data file", name)
+        check_name("data file", name)
     return replace(resolved, values=replace(resolved.values, data=data))
 
 
@@ -219,7 +221,7 @@ def run_vocabulary_analysis(files: Sequence[str]) -> None:
         print(f"not tried: {refusal}")
 
 
-def _check_name(what: str, name: str) -> None:
+def check_name(what: str, name: str) -> None:
     """Neither safetensors nor JSON can hold a name that is not UTF-8."""
     if not is_plain_text(name):
         raise BadInput(f"a {what} whose name is UTF-8", ascii(name), "rename it or a folder of it")
@@ -230,5 +232,6 @@ def _check_compiler(settings: TrainSettings) -> None:
         raise BadInput("a C++ compiler for --compile", "no g++", "install g++ or use --no-compile")
 
 
-def _dated_directory() -> Path:
+def dated_directory() -> Path:
+    """Where a run goes that was given no place."""
     return Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")

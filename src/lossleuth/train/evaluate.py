@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from lossleuth.train.data import Span, Tokens, Windows, validation_batches
@@ -80,6 +81,19 @@ def evaluate(
     precision: str = "float32",
 ) -> Evaluation:
     """Weigh every window by its tokens; the error is over windows, which are nearly independent."""
+    sums = window_sums(model, tokens, windows, batch=batch, precision=precision)
+    loss = math.fsum(sums) / windows.targets
+    residuals = sums - loss * windows.lengths
+    k = len(residuals)
+    spread = float(np.sqrt((residuals**2).sum() * k / (k - 1))) if k > 1 else math.nan
+    error = spread / windows.targets
+    return Evaluation(loss, error, windows.targets, target_bytes, unknown_share)
+
+
+def window_sums(
+    model: nn.Module, tokens: Tokens, windows: Windows, *, batch: int, precision: str = "float32"
+) -> NDArray[np.float64]:
+    """Cross-entropy summed over the targets of each window: two models can be compared by these."""
     device = next(model.parameters()).device
     sums: list[float] = []
     was_training = model.training
@@ -92,12 +106,7 @@ def evaluate(
                 sums.extend(losses_BT.double().sum(dim=1).tolist())
     finally:
         model.train(was_training)
-    loss = math.fsum(sums) / windows.targets
-    residuals = np.array(sums) - loss * windows.lengths
-    k = len(residuals)
-    spread = float(np.sqrt((residuals**2).sum() * k / (k - 1))) if k > 1 else math.nan
-    error = spread / windows.targets
-    return Evaluation(loss, error, windows.targets, target_bytes, unknown_share)
+    return np.array(sums)
 
 
 def targets_of(tokens: Tokens, spans: Sequence[Span]) -> Tokens:

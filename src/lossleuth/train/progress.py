@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -14,6 +14,9 @@ from lossleuth.train.floors import Floors
 from lossleuth.train.loop import Step
 
 PLAIN_LINES = 20
+
+Words = Callable[[Step], str]
+"""What to say of a step's loss."""
 
 
 class Display(Protocol):
@@ -40,6 +43,11 @@ class Speed:
         return self.tokens / self.seconds
 
 
+def beside_floors(floors: Floors) -> Words:
+    """The loss, and how far it is from what simple knowledge of the data would reach."""
+    return lambda step: f"loss {step.loss:.4f}  ({against_floors(step.loss, floors)})"
+
+
 def against_floors(loss: float, floors: Floors) -> str:
     """How far a loss is from what simple knowledge of the data would reach.
 
@@ -52,9 +60,9 @@ def against_floors(loss: float, floors: Floors) -> str:
 class PlainDisplay:
     """One line every so many steps."""
 
-    def __init__(self, console: Console, floors: Floors, first: int, steps: int) -> None:
+    def __init__(self, console: Console, words: Words, first: int, steps: int) -> None:
         self._console = console
-        self._floors = floors
+        self._words = words
         self._first = first
         self._steps = steps
         self._every = max(1, (steps - first) // PLAIN_LINES)
@@ -70,8 +78,7 @@ class PlainDisplay:
         elapsed = time.perf_counter() - self._began
         left = elapsed / (done - self._first) * (self._steps - done)
         self.say(
-            f"step {done:>6}/{self._steps}  loss {step.loss:.4f}  "
-            f"({against_floors(step.loss, self._floors)})  lr {step.lr:.2e}  "
+            f"step {done:>6}/{self._steps}  {self._words(step)}  lr {step.lr:.2e}  "
             f"norm {step.norm_before_clip:.2f}  {speed:,.0f} tokens/s  {left:.0f} s left"
         )
 
@@ -83,17 +90,16 @@ class PlainDisplay:
 class BarDisplay:
     """A progress bar that the other lines scroll above."""
 
-    def __init__(self, progress: Progress, floors: Floors, first: int, steps: int) -> None:
+    def __init__(self, progress: Progress, words: Words, first: int, steps: int) -> None:
         self._progress = progress
-        self._floors = floors
+        self._words = words
         self._speed = Speed()
         self._task = progress.add_task("", total=steps, completed=first, loss="")
 
     def step(self, step: Step) -> None:
         """Advance the bar."""
         speed = self._speed.add(step)
-        distance = against_floors(step.loss, self._floors)
-        text = f"loss {step.loss:.3f} ({distance}) {speed:,.0f} tok/s"
+        text = f"{self._words(step)} {speed:,.0f} tok/s"
         self._progress.update(self._task, completed=step.step + 1, loss=text)
 
     def say(self, line: str) -> None:
@@ -102,10 +108,10 @@ class BarDisplay:
 
 
 @contextmanager
-def display(console: Console, floors: Floors, first: int, steps: int) -> Iterator[Display]:
+def display(console: Console, words: Words, first: int, steps: int) -> Iterator[Display]:
     """The display that fits where the output goes."""
     if not console.is_terminal:
-        yield PlainDisplay(console, floors, first, steps)
+        yield PlainDisplay(console, words, first, steps)
         return
     columns = (
         TextColumn("{task.completed}/{task.total}"),
@@ -115,4 +121,4 @@ def display(console: Console, floors: Floors, first: int, steps: int) -> Iterato
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        yield BarDisplay(progress, floors, first, steps)
+        yield BarDisplay(progress, words, first, steps)

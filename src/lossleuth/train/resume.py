@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from lossleuth.settings import Resolved, option_name, resolve
 from lossleuth.train import checkpoint as checkpoints
@@ -44,9 +45,14 @@ def check_place(checkpoint: Checkpoint, out: Path | None, *, overwrite: bool) ->
 
 def check_settings(checkpoint: Checkpoint, resolved: Resolved[TrainSettings]) -> None:
     """Refuse a setting that differs from the checkpoint's, unless it is meant to change."""
-    saved, now = saved_settings(checkpoint), resolved.values
+    refuse_changes(saved_settings(checkpoint), resolved, checkpoint.header.step)
+
+
+def refuse_changes(saved: TrainSettings, resolved: Resolved[Any], made: int) -> None:
+    """Refuse a setting that differs from the saved one, and a run that is already at its end."""
+    now = resolved.values
     free = ", ".join(option_name(name) for name in MAY_CHANGE if name != "data")
-    for field in fields(TrainSettings):
+    for field in fields(saved):
         before, after = getattr(saved, field.name), getattr(now, field.name)
         if before != after and field.name not in MAY_CHANGE:
             raise BadInput(
@@ -55,7 +61,6 @@ def check_settings(checkpoint: Checkpoint, resolved: Resolved[TrainSettings]) ->
                 f"leave it out, or start a new run; only {free} may change, and --data where "
                 "the same text has moved",
             )
-    made = checkpoint.header.step
     if made >= now.steps:
         raise BadInput(
             f"more than the {made} steps already made", f"steps = {now.steps}", "raise --steps"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from lossleuth.files import make_directory, replace_file
 from lossleuth.record import strict_json
@@ -12,7 +13,6 @@ from lossleuth.settings import Resolved
 from lossleuth.train import checkpoint as checkpoints
 from lossleuth.train import step_log
 from lossleuth.train.data import Tokens, save_tokens
-from lossleuth.train.settings import TrainSettings
 from lossleuth.types import BadInput
 
 OF_ANOTHER_RUN = (checkpoints.FILE_NAME, step_log.FILE_NAME)
@@ -29,9 +29,7 @@ def check_free(directory: Path) -> None:
             )
 
 
-def begin(
-    directory: Path, tokens: Tokens, resolved: Resolved[TrainSettings], *, resumed: bool
-) -> Tokens:
+def begin(directory: Path, tokens: Tokens, resolved: Resolved[Any], *, resumed: bool) -> Tokens:
     """Write what a run starts with and return the tokens memory-mapped.
 
     The old run's checkpoint and record go, unless the run is that run resumed.

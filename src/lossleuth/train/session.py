@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
-from typing import cast
+from typing import Any, cast
 
 import torch
 from rich.console import Console
@@ -29,7 +29,7 @@ from lossleuth.train.model import LanguageModel, ModelShape
 from lossleuth.train.nonfinite import bad_parameter
 from lossleuth.train.precision import choose_device
 from lossleuth.train.prepare import Prepared, prepare
-from lossleuth.train.progress import Display, display
+from lossleuth.train.progress import Display, beside_floors, display
 from lossleuth.train.settings import TrainSettings
 from lossleuth.train.step_log import StepLog
 from lossleuth.train.tokenizer import Tokenizer
@@ -65,7 +65,7 @@ class Session:
             resume.check_weights(resumed)
             if self._log_path:
                 step_log.lines_up_to(self._log_path, self.first_step)
-        self._say_settings(resolved)
+        say_settings(console, resolved)
 
         corpus = read_corpus(self.settings.data)
         self.prepared: Prepared = prepare(
@@ -94,9 +94,9 @@ class Session:
         """Train to the last step and return the final evaluation."""
         settings, floors = self.settings, self.prepared.floors
         with (
-            display(self.console, floors, self.first_step, settings.steps) as shown,
+            display(self.console, beside_floors(floors), self.first_step, settings.steps) as shown,
             self._step_log(shown) as log,
-            _interruptible(shown) as interrupted,
+            interruptible(shown) as interrupted,
         ):
             clipped = skipped = 0
             result = None
@@ -134,13 +134,6 @@ class Session:
             self._checkpoint()
         assert result is not None
         return result
-
-    def _say_settings(self, resolved: Resolved[TrainSettings]) -> None:
-        table = Table("setting", "value", "source", box=None, pad_edge=False)
-        for name, value, source in resolved.rows():
-            # Text, since a file's name may look like rich's markup.
-            table.add_row(name, Text(str(value)), Text(source))
-        self.console.print(table)
 
     def _start(self, device: torch.device) -> tuple[LanguageModel, torch.optim.AdamW]:
         """A fresh model, or the one of the checkpoint."""
@@ -265,6 +258,15 @@ class Session:
         )
 
 
+def say_settings(console: Console, resolved: Resolved[Any]) -> None:
+    """Print every setting with its value and its source."""
+    table = Table("setting", "value", "source", box=None, pad_edge=False)
+    for name, value, source in resolved.rows():
+        # Text, since a file's name may look like rich's markup.
+        table.add_row(name, Text(str(value)), Text(source))
+    console.print(table)
+
+
 def model_shape(settings: TrainSettings, tokenizer: Tokenizer) -> ModelShape:
     """The model that these settings ask for."""
     return ModelShape(
@@ -280,7 +282,7 @@ def model_shape(settings: TrainSettings, tokenizer: Tokenizer) -> ModelShape:
 
 
 @contextmanager
-def _interruptible(shown: Display) -> Iterator[Callable[[], bool]]:
+def interruptible(shown: Display) -> Iterator[Callable[[], bool]]:
     """The first Ctrl-C asks the run to end after its step; the second ends it at once."""
     asked = False
 

@@ -168,10 +168,18 @@ class BpeTokenizer(Tokenizer):
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
 
     @cached_property
+    def pieces(self) -> tuple[str, ...]:
+        """Every token as Hugging Face spells it, a character for each byte."""
+        return tuple(self._tokenizer.id_to_token(i) for i in range(self.size))
+
+    @cached_property
     def bytes_per_token(self) -> NDArray[np.int64]:
         """Each character of a byte-level piece stands for one byte."""
-        pieces = [self._tokenizer.id_to_token(i) for i in range(1, self.size)]
-        return np.array([0, *map(len, pieces)])
+        return np.array([0, *map(len, self.pieces[1:])])
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Which characters of a text each of its tokens has a byte of."""
+        return list(self._tokenizer.encode(text).offsets)
 
     def to_json(self) -> dict[str, Any]:
         """The definition as Hugging Face writes it."""

@@ -1,0 +1,1 @@
+"""Distillation: a student learns from a frozen teacher, and what is measured never moves."""
