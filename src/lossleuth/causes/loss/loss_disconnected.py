@@ -23,7 +23,13 @@ from __future__ import annotations
 
 import statistics
 
-from lossleuth.causes.reasoning import backward_place, decided_by_trial, finite, where_of
+from lossleuth.causes.reasoning import (
+    backward_place,
+    decided_by_trial,
+    finite,
+    update_place,
+    where_of,
+)
 from lossleuth.types import (
     Cause,
     Change,
@@ -82,7 +88,8 @@ def judge(evidence: Evidence) -> Judgement:
     fault = Judgement(
         Status.SUSPECTED,
         because,
-        backward_place(evidence) or place,
+        # A gradient that is made by hand has no backward pass: it is used where it is taken.
+        backward_place(evidence) or place or update_place(evidence),
         Wrongness("cosine of reported and followed gradient", cosine, 1.0, 1e-6),
         remedy="Differentiate the loss that is reported.",
     )
