@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from evidence import BACKWARD, alternating, check_refuted, check_trial, check_untested, seen
+from evidence import BACKWARD, UPDATE, alternating, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.loss.loss_disconnected import CURE, judge
 from lossleuth.types import Evidence, Where
@@ -31,6 +31,12 @@ def test_the_usual_cosine_is_told_and_an_early_agreement_does_not_count() -> Non
 
 def test_a_loss_that_is_followed_upside_down_is_for_another() -> None:
     check_refuted(judge(seen(**read(-1.0))), "ascent")
+
+
+def test_a_gradient_made_by_hand_is_named_where_it_is_used() -> None:
+    by_hand = seen(hand_gradients=[{"cosine": 0.1}])
+    taken = [{**step, "places": {"update": "train.py:20"}} for step in by_hand.steps]
+    assert judge(replace(by_hand, steps=taken)).where == UPDATE
 
 
 def test_the_line_that_reads_is_named_where_no_backward_pass_is_known() -> None:
