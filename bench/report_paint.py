@@ -23,7 +23,14 @@ from lossleuth.report.writing import write_reports
 RUNS = {"200 steps": (200, 60), "100 000 steps": (100_000, 20), "500 layers": (200, 500)}
 OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
 COLUMNS = ["grad_rms", "update_ratio", "update_rms"]
-PAINTED = "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
+# Until the paint is known.
+PAINTED = """
+const done = arguments[0];
+new PerformanceObserver((list, observer) => {
+  const found = list.getEntriesByName("first-contentful-paint");
+  if (found.length) { observer.disconnect(); done(found[0].startTime); }
+}).observe({ type: "paint", buffered: true });
+"""
 
 
 def run(console: Console) -> None:
@@ -62,6 +69,6 @@ def _painted(page: Path) -> str:
     found = webdriver.Chrome(options, Service(driver))
     try:
         found.get(page.as_uri())
-        return f"{found.execute_script(PAINTED) / 1000:.2f} s"
+        return f"{found.execute_async_script(PAINTED) / 1000:.2f} s"
     finally:
         found.quit()
