@@ -9,7 +9,7 @@ import numpy as np
 
 from lossleuth.examiner.again import examine_record, look_of
 from lossleuth.record.write import RecordWriter
-from lossleuth.types import Change
+from lossleuth.types import Change, Status
 
 
 def saved(directory: Path, losses: list[float], header: dict[str, Any] | None = None) -> None:
@@ -53,11 +53,15 @@ def test_saved_trials_count_as_they_did(tmp_path: Path) -> None:
 
 
 def test_what_was_seen_with_a_cure_in_is_judged_too(tmp_path: Path) -> None:
-    saved(tmp_path / "observed", [3.0, 2.0, 1.0, 0.9])
-    cure = [["hold_lr", {}]]
-    saved(tmp_path / "cured1", [3.0, 2.0, float("nan"), 1.0], {"changes": cure, "seed_shift": 0})
+    saved(tmp_path / "observed", [3.0, 2.9, 2.8])
+    before = examine_record(tmp_path).judgements["lr_too_high"]
+    cured = {"changes": [["hold_lr", {}]], "seed_shift": 0}
+    saved(tmp_path / "cured1", [3.0 - 0.05 * i for i in range(40)], cured)
+    # Another that cannot be read costs nothing.
     (tmp_path / "cured2").mkdir()
     (tmp_path / "cured2" / "record.log").write_bytes(b"no record")
     verdict = examine_record(tmp_path)
-    assert verdict.steps == 4
-    assert verdict.judgements["overflow"].status.value in ("refuted", "untested")
+    after = verdict.judgements["lr_too_high"]
+    assert verdict.steps == 3
+    assert (before.status, after.status) == (Status.UNTESTED, Status.REFUTED)
+    assert after.because.endswith("(seen with hold_lr() in)")

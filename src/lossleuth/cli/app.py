@@ -8,6 +8,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +24,18 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+# Options of every verb that trains.
+TextFiles = Annotated[
+    list[str] | None, typer.Argument(help="text files, as --data", show_default=False)
+]
+Out = Annotated[Path | None, typer.Option(help="run directory [default: runs/<date>-<time>]")]
+Config = Annotated[Path | None, typer.Option(help="TOML file with settings")]
+Resume = Annotated[
+    Path | None, typer.Option(help="continue the run in this directory, bit for bit")
+]
+Overwrite = Annotated[bool, typer.Option(help="replace the run in the directory")]
+StepLog = Annotated[bool, typer.Option(help="write record.jsonl, a line per step")]
 
 
 def plainly(verb: Callable[..., None]) -> Callable[..., None]:

@@ -7,7 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from lossleuth.cli.app import app, plainly, settings_options
+from lossleuth.cli.app import (
+    Config,
+    Out,
+    Overwrite,
+    Resume,
+    StepLog,
+    TextFiles,
+    app,
+    plainly,
+    settings_options,
+)
 from lossleuth.train.settings import TrainSettings
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="run directory or checkpoint file")]
@@ -17,25 +27,16 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="run directory or check
 @settings_options(TrainSettings)
 @plainly
 def train(
-    files: Annotated[
-        list[str] | None, typer.Argument(help="text files, as --data", show_default=False)
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="run directory [default: runs/<date>-<time>]")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with settings")] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="continue the run in this directory, bit for bit")
-    ] = None,
-    overwrite: Annotated[bool, typer.Option(help="replace the run in the directory")] = False,
-    record: Annotated[bool, typer.Option(help="write record.jsonl, a line per step")] = False,
+    files: TextFiles = None,
+    out: Out = None,
+    config: Config = None,
+    resume: Resume = None,
+    overwrite: Overwrite = False,
+    record: StepLog = False,
     **options: Any,
 ) -> None:
     """Train the reference transformer on text files."""
-    if files or options["data"]:
-        options["data"] = [*(options["data"] or []), *(files or [])]
-    else:
-        options["data"] = None
+    options["data"] = [*(options["data"] or []), *(files or [])] or None
     from lossleuth.train.commands import run_training
 
     run_training(options, out, config, resume, overwrite=overwrite, record=record)

@@ -16,6 +16,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from lossleuth.places import is_library
+from lossleuth.probes.source_lines import assigned_by
 
 DEEPEST = 3
 
@@ -86,10 +87,5 @@ def assignment(kind: type, name: str) -> str | None:
 
 
 def _assigns(node: ast.stmt, name: str) -> bool:
-    targets: list[ast.expr] = []
-    if isinstance(node, ast.Assign):
-        targets = node.targets
-    elif isinstance(node, ast.AnnAssign | ast.AugAssign):
-        targets = [node.target]
-    parts = [part for target in targets for part in ast.walk(target)]
+    parts = assigned_by(node)
     return any(isinstance(part, ast.Attribute) and part.attr == name for part in parts)

@@ -38,14 +38,22 @@ def line_of_result(code: CodeType, position: int) -> int | None:
     return max(before, default=value.lineno)
 
 
-def _assigns(node: ast.stmt, name: str) -> bool:
+def assigned_by(node: ast.stmt) -> list[ast.AST]:
+    """All parts of what a statement assigns to; none where it assigns nothing.
+
+    >>> [type(part).__name__ for part in assigned_by(ast.parse("self.x = 1").body[0])][:2]
+    ['Attribute', 'Name']
+    """
     targets: list[ast.expr] = []
     if isinstance(node, ast.Assign):
         targets = node.targets
     elif isinstance(node, ast.AugAssign | ast.AnnAssign):
         targets = [node.target]
-    found = [part for target in targets for part in ast.walk(target)]
-    return any(isinstance(part, ast.Name) and part.id == name for part in found)
+    return [part for target in targets for part in ast.walk(target)]
+
+
+def _assigns(node: ast.stmt, name: str) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == name for part in assigned_by(node))
 
 
 @cache

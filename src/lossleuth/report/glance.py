@@ -20,7 +20,7 @@ from lossleuth.report.blocks import (
 )
 from lossleuth.report.facts import Facts, Floats, Matrix
 from lossleuth.report.numbers import shown
-from lossleuth.report.sampling import sampled
+from lossleuth.report.sampling import MOST_POINTS, sampled
 
 # Places whose numbers are drawn; a script may read dozens.
 MOST_READS = 3
@@ -225,7 +225,6 @@ def _line(name: str, xs: Floats, ys: Floats) -> Series:
 
 
 def _reduced(facts: Facts) -> str:
-    points = sampled(facts.steps, facts.steps)
-    if not points.reduced:
+    if len(facts.steps) <= MOST_POINTS:
         return ""
     return f"{len(facts.steps)} steps; of each bunch the lowest and the highest are drawn."
