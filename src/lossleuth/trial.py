@@ -19,7 +19,7 @@ FEWEST_MEASURED, MOST_MEASURED = 4, 10
 TAPED = frozenset(
     (
         *("follow_true_gradient", "follow_cross_entropy", "skip_softmax", "weigh_micro_batches"),
-        *("shift_labels", "shuffle_labels", "drop_term"),
+        *("shift_labels", "shuffle_labels", "drop_term", "scale_lesson", "teach_by_reference"),
     )
 )
 SHORTER, FEWEST_STEPS = 3, 20

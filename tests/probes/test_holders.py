@@ -7,7 +7,7 @@ import inspect
 import torch
 from torch import nn
 
-from lossleuth.probes.holders import Holder, assignment, holder_of
+from lossleuth.probes.holders import Holder, assignment, held_by_optimizers, holder_of
 
 
 class Stack(nn.Module):
@@ -58,3 +58,11 @@ def test_a_class_without_a_readable_source_has_no_line() -> None:
     assert assignment(made, "layers") is None
     assert assignment(nn.Linear, "weight") is None
     assert assignment(Stack, "no_such_name") is None
+
+
+def test_what_optimizers_hold_is_known() -> None:
+    held, other = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(2))
+    optimizer = torch.optim.SGD([held], lr=0.1)
+    found = held_by_optimizers()
+    assert id(held) in found and id(other) not in found
+    assert optimizer.param_groups

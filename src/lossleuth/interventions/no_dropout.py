@@ -1,7 +1,9 @@
 """Nothing dropped: dropout off in training and evaluation.
 
 It reaches torch's dropout functions, and so its modules, the dropout in its attention, and that
-between the layers of its recurrent nets. A mask that a program draws and multiplies with itself is
+between the layers of its recurrent nets. With `fixed`, only what is not trained drops nothing, such
+as a teacher: what comes in asks for no gradient. A mask that a program draws and multiplies with
+itself is
 not reached. Masks are still drawn, and thrown away, so that all other random numbers stay what they
 were; only recurrent nets draw none then.
 """
@@ -9,7 +11,7 @@ were; only recurrent nets draw none then.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -30,18 +32,41 @@ RECURRENT = (nn.RNN, nn.LSTM, nn.GRU)
 class NoDropout(Intervention):
     """Keep everything, as when a model is evaluated."""
 
+    def __init__(self, fixed: bool = False) -> None:
+        self._fixed = bool(fixed)
+
     def install(self, replace: Replace) -> None:
         """Stand between the program and whatever drops something."""
         for name in FUNCTIONS:
-            replace(F, name, _keeping(getattr(F, name)))
+            self._put(replace, F, name, _keeping(getattr(F, name)))
         for name in PLAIN_FUNCTIONS:
-            replace(torch, name, _keeping_plain(getattr(torch, name)))
+            self._put(replace, torch, name, _keeping_plain(getattr(torch, name)))
             in_place = f"{name}_"
-            replace(torch, in_place, _keeping_plain(getattr(torch, in_place), getattr(torch, name)))
+            kept = _keeping_plain(getattr(torch, in_place), getattr(torch, name))
+            self._put(replace, torch, in_place, kept)
         attention = F.scaled_dot_product_attention
-        replace(F, "scaled_dot_product_attention", _keeping_attention(attention))
+        self._put(replace, F, "scaled_dot_product_attention", _keeping_attention(attention))
         for kind in RECURRENT:
-            replace(kind, "forward", _keeping_between(kind.forward))
+            self._put(replace, kind, "forward", _keeping_between(kind.forward))
+
+    def _put(self, replace: Replace, owner: Any, name: str, keep: Callable[..., Any]) -> None:
+        drop = getattr(owner, name)
+
+        @functools.wraps(drop)
+        def keep_what_is_fixed(*args: Any, **kwargs: Any) -> Any:
+            return (drop if _is_trained((*args, *kwargs.values())) else keep)(*args, **kwargs)
+
+        replace(owner, name, keep_what_is_fixed if self._fixed else keep)
+
+
+def _is_trained(arguments: Iterable[Any]) -> bool:
+    """Whether gradients flow through any of these."""
+    for argument in arguments:
+        if isinstance(argument, Tensor) and argument.requires_grad:
+            return True
+        if isinstance(argument, nn.Module) and any(p.requires_grad for p in argument.parameters()):
+            return True
+    return False
 
 
 def _keeping(drop: Callable[..., Tensor]) -> Callable[..., Tensor]:

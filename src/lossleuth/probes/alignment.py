@@ -108,7 +108,7 @@ def row_places(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
     tape, origin = window.tape, torch.arange(tokens.numel(), dtype=torch.float64)
     if roles.features is not None:
         first = roles.features
-        taken = _sent(window, first.number, tokens.numel(), first.factor, first.taken_at)
+        taken = sent(window, first.number, tokens.numel(), first.factor, first.taken_at)
         origin = taken.median(-1).values.reshape(-1)
     if roles.logits is None or roles.scores is None:
         return _whole(origin, tokens.numel())
@@ -119,14 +119,14 @@ def row_places(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
     rows = math.prod(shape) // classes
     if len(origin) != rows:
         raise CannotReplay("the logits are not one row per token")
-    moved = _sent(window, roles.logits, rows, roles.scores, roles.scores_at)
+    moved = sent(window, roles.logits, rows, roles.scores, roles.scores_at)
     # The middle one of a row: some classes may be masked with other numbers on the way.
     places = moved.movedim(roles.class_axis, -1).median(-1).values.reshape(-1)
     places = origin[_whole(places, rows)]
     return _whole(places, tokens.numel())
 
 
-def _sent(window: Window, number: int, rows: int, to: int, before: int | None) -> Tensor:
+def sent(window: Window, number: int, rows: int, to: int, before: int | None) -> Tensor:
     """Where numbers of rows end up that are sent the way from one tensor to another."""
     tape = window.tape
     shape = tape.layouts[number].shape

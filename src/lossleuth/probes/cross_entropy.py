@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lossleuth.probes.alignment import alignment, row_places
+from lossleuth.probes.lesson import find_lessons
 from lossleuth.tape.replay import Cuts, Replay
 from lossleuth.tape.roles import PICKS, Roles, find_roles, recorded_value, roles_of, token_values
 from lossleuth.tape.substitutes import CannotReplay
@@ -99,6 +100,8 @@ def cross_entropy(
 
 def true_targets(window: Window, roles: Roles) -> tuple[Tensor, bool]:
     """What a language model is meant to aim at, and whether the program does."""
+    if roles.targets is None:
+        return _next_tokens(window, roles), False
     found = alignment(window, roles)
     if found.untested is None and found.offset not in (1, None):
         return _next_tokens(window, roles), False
@@ -141,6 +144,9 @@ def supervised_roles(window: Window, pick: int | None = None, run: Backward | No
         if _is_complete(own):
             return own
     roles = best_roles(window, pick)
+    if roles is not None and roles.targets is None and find_lessons(window, roles):
+        # Who learns from a teacher alone has no targets, and predicts the next token all the same.
+        return roles
     if roles is None or not _is_complete(roles):
         raise CannotReplay("no logits and targets were found")
     return roles
@@ -229,6 +235,27 @@ def target_values(window: Window, roles: Roles) -> Tensor:
     """The targets as the loss saw them."""
     assert roles.targets is not None
     return recorded_value(window.tape, roles.targets, roles.run.at)
+
+
+def targets_by_place(window: Window, roles: Roles) -> Tensor:
+    """What each place of the tokens is to predict, as the tokens lie; -100 where that is unknown.
+
+    The program's own targets where those are the next tokens, else the next tokens themselves.
+    """
+    tokens = token_values(window.tape, roles)
+    if tokens is None or tokens.dim() != 2:
+        raise CannotReplay("the tokens are not rows of positions")
+    found = torch.full(tokens.shape, -100, dtype=torch.long)
+    if roles.targets is None:
+        found[:, :-1] = tokens[:, 1:]
+        return found
+    targets = true_targets(window, roles)[0].reshape(-1)
+    places = row_places(window, roles, tokens)
+    if len(places) != len(targets):
+        raise CannotReplay("as many targets as rows of logits expected")
+    counted = is_supervised(targets, roles.ignored, roles.vocabulary or 0)
+    found.view(-1)[places[counted]] = targets[counted].long()
+    return found
 
 
 def _next_tokens(window: Window, roles: Roles) -> Tensor:

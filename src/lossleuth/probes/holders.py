@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from lossleuth.places import is_library
 from lossleuth.probes.source_lines import assigned_by
@@ -38,6 +39,13 @@ def holder_of(tensor: Tensor) -> Holder:
     if hiding is not None:
         return Holder(is_registered=False, hidden_at=assignment(*hiding))
     return Holder(any(tensor is p for m in modules for p in m._parameters.values()))
+
+
+def held_by_optimizers() -> set[int]:
+    """The ids of all tensors that some optimizer holds."""
+    found = [o for o in gc.get_objects() if issubclass(type(o), Optimizer)]
+    groups = [group for o in found for group in o.__dict__.get("param_groups", ())]
+    return {id(parameter) for group in groups for parameter in group.get("params", ())}
 
 
 def _hiding_attribute(

@@ -28,7 +28,7 @@ from lossleuth.probes.reported import reported
 from lossleuth.probes.softmaxes import softmaxes
 from lossleuth.probes.supply import supply
 from lossleuth.probes.target_places import target_places
-from lossleuth.probes.teacher import teacher
+from lossleuth.probes.teaching import teaching
 from lossleuth.probes.terms import terms
 from lossleuth.probes.update_places import update_places
 from lossleuth.probes.update_truth import update_truths
@@ -72,7 +72,7 @@ PROBES: dict[str, Probe] = {
     "cuts": lambda w, _: [cuts(w, run) for run in w.backwards],
     "depth": lambda w, _: [depth(w, run) for run in w.backwards],
     "terms": lambda w, roles: terms(w, roles.run) if roles else [],
-    "teacher": teacher,
+    "teaching": teaching,
     "hand_gradients": lambda w, _: hand_gradients(w),
     "stale_share": lambda w, _: stale_share(w),
     "handling": lambda w, _: handling(w),

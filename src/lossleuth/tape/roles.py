@@ -310,6 +310,13 @@ def recorded_value(tape: Tape, number: int, before: int | None) -> Tensor:
     return Replay(tape, gradients=False).run([number], before=before)[number]
 
 
+def tokens_behind(tape: Tape, logits: int, classes: int) -> tuple[int, int] | None:
+    """The tokens that some logits were made of, and the operation that looks them up."""
+    rows = [_count(tape, logits) // max(classes, 1)]
+    found = _tokens(tape, logits, tape.makers(), rows, classes)
+    return None if found is None else found[:2]
+
+
 def token_values(tape: Tape, roles: Roles) -> Tensor | None:
     """The tokens as the lookup saw them."""
     if roles.tokens is None:

@@ -1,0 +1,1 @@
+"""Faults between a teacher and its student."""

@@ -1,0 +1,119 @@
+"""What a model knows of the text: its loss on the true next tokens, and where that is to be found.
+
+Knowledge may be there and yet be of no use: at another place, or under other numbers of tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+# Places before and after a row at which its target is looked for.
+OFFSETS = range(-2, 3)
+# Beyond that many classes no table of classes against targets is made.
+MOST_CLASSES = 4096
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """A teacher's true loss in nats per token, beside the student's on the same tokens."""
+
+    loss: float
+    error: float
+    tokens: int
+    # How far it is behind the student, token by token, and the standard error of that.
+    behind: float
+    behind_error: float
+    # Its loss, were its rows those of places before or after.
+    offsets: dict[str, float]
+    # Its loss on half of the tokens, with its classes renamed as fits the other half best.
+    renamed: float | None
+    renamed_error: float | None
+    entropy: float
+
+
+def known_by(teacher: Tensor, student: Tensor, targets: Tensor) -> Knowledge | None:
+    """Measure scores of teacher and student, a row for each target.
+
+    `targets` has a row for each of `OFFSETS`: the targets of the places so far away.
+    """
+    told = teacher.flatten(0, -2).log_softmax(-1)
+    said = student.flatten(0, -2).log_softmax(-1)
+    own = targets[OFFSETS.index(0)]
+    known = own >= 0
+    count = int(known.sum())
+    if count < 2:
+        return None
+    theirs, ours = _losses(told, own)[known], _losses(said, own)[known]
+    offsets = {}
+    for offset, there in zip(OFFSETS, targets, strict=True):
+        # Where every offset has a target, so that all are of the same rows.
+        everywhere = (targets >= 0).all(0)
+        if bool(everywhere.any()):
+            offsets[str(offset)] = float(_losses(told, there)[everywhere].mean())
+    renamed, renamed_error = _renamed(told[known], own[known])
+    share = told[known].exp()
+    entropy = float(-torch.where(share > 0, share * told[known], 0.0).sum(-1).mean())
+    behind = theirs - ours
+    return Knowledge(
+        float(theirs.mean()),
+        _error(theirs),
+        count,
+        float(behind.mean()),
+        _error(behind),
+        offsets,
+        renamed,
+        renamed_error,
+        entropy,
+    )
+
+
+def log_probabilities(scores: Tensor) -> Tensor:
+    """Logarithms of probabilities, from scores or from probabilities themselves.
+
+    >>> log_probabilities(torch.tensor([[0.5, 0.5]])).exp().tolist()
+    [[0.5, 0.5]]
+    """
+    flat = scores.reshape(-1, scores.shape[-1])
+    if bool((flat >= 0).all()) and bool(((flat.sum(-1) - 1).abs() < 1e-3).all()):
+        return scores.clamp(min=torch.finfo(scores.dtype).tiny).log()
+    return scores.log_softmax(-1)
+
+
+def _losses(log_shares: Tensor, targets: Tensor) -> Tensor:
+    return -log_shares.gather(1, targets.clamp(min=0)[:, None])[:, 0]
+
+
+def _error(values: Tensor) -> float:
+    return float(values.std()) / math.sqrt(len(values))
+
+
+def _renamed(told: Tensor, targets: Tensor) -> tuple[float | None, float | None]:
+    """The loss under the best other names, which are chosen on every other row."""
+    classes = told.shape[1]
+    if classes > MOST_CLASSES or len(targets) < 64:
+        return None, None
+    chosen, tested = slice(0, None, 2), slice(1, None, 2)
+    # How often a target comes where a class is expected, against how often it comes at all.
+    hot = torch.zeros_like(told[chosen])
+    hot[torch.arange(len(hot)), targets[chosen]] = 1.0
+    shares = told[chosen].exp()
+    together = shares.T @ hot
+    by_chance = shares.sum(0)[:, None] * hot.mean(0)[None]
+    excess = together - by_chance
+    names = torch.full((classes,), -1)
+    taken = torch.zeros(classes, dtype=torch.bool)
+    order = excess.flatten().argsort(descending=True)[: 8 * classes].tolist()
+    for flat in order:
+        own, target = divmod(flat, classes)
+        if names[target] < 0 and not taken[own]:
+            names[target], taken[own] = own, True
+    own_names = names[targets[tested]]
+    known = own_names >= 0
+    if int(known.sum()) < 32:
+        return None, None
+    losses = _losses(told[tested][known], own_names[known])
+    return float(losses.mean()), _error(losses)

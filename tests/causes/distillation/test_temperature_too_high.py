@@ -1,0 +1,35 @@
+"""Softened away."""
+
+from __future__ import annotations
+
+from evidence import check_refuted, check_trial, check_untested
+from lessons_seen import COMPARED, UNTAUGHT, taught
+
+from lossleuth.causes.distillation.temperature_too_high import GAINED, judge
+from lossleuth.types import Change
+
+HOT = {"teacher_temperature": 50.0, "student_temperature": 50.0, "weight": 2500.0}
+
+
+def test_where_little_is_left_a_lower_one_is_tried() -> None:
+    fault = taught(**HOT, levels={"2": (1.0, 1.0), "50": (0.6, 0.1)})
+    change = Change.of("teach_by_reference", temperature=2.0, weight=1.0)
+    check_trial(judge, fault, [change], COMPARED, least=GAINED)
+
+
+def test_a_large_loss_is_no_fault() -> None:
+    level = taught(**HOT, levels={"2": (100.0, 1.0), "50": (2e4, 0.9)})
+    check_refuted(judge(level), "0.90")
+    half = taught(**HOT, levels={"2": (8.8, 0.195), "50": (9.2, 0.091)})
+    check_refuted(judge(half), "0.47")
+
+
+def test_usual_temperatures_are_refuted() -> None:
+    check_refuted(judge(taught()), "temperature is 2")
+    check_refuted(judge(UNTAUGHT), "0 of 3")
+
+
+def test_what_could_not_be_looked_at_is_untested() -> None:
+    check_untested(judge(taught(levels={})), "could not be looked at")
+    still = taught(**HOT, levels={"2": (0.0, 0.0), "50": (0.0, 0.0)})
+    check_untested(judge(still), "nothing is asked")
