@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from small_examinations import always, cause, says
 
-from lossleuth.examiner.judging import judge_all, stood_down, wanted, without_trials
+from lossleuth.examiner.judging import judge_all, stood_down, untried, wanted, without_trials
 from lossleuth.types import Change, Evidence, Judgement, Status, Wrongness
 
 TRY = (Change.of("hold_lr"),)
@@ -65,3 +65,13 @@ def test_where_no_trial_can_be_made_only_faults_that_are_seen_stay_suspected() -
     found = without_trials({"a": seen, "b": guessed})
     assert found["a"] is seen
     assert (found["b"].status, found["b"].wants) == (Status.UNTESTED, ())
+
+
+def test_of_a_run_that_learns_only_faults_that_are_seen_stay_suspected() -> None:
+    fault = Wrongness("gap", 1.0, 0.0, 0.0)
+    seen = Judgement(Status.SUSPECTED, "1 is not 2", wrongness=fault, wants=TRY)
+    guessed = Judgement(Status.SUSPECTED, "it ends at 2", wants=TRY)
+    found = untried({"a": seen, "b": guessed})
+    assert found["a"] is seen
+    assert (found["b"].status, found["b"].wants) == (Status.UNTESTED, ())
+    assert "no trial" in found["b"].because

@@ -127,3 +127,15 @@ def test_another_file_is_refused_in_a_sentence(tmp_path: Path, text: str) -> Non
     (tmp_path / FILE).write_text(text)
     with pytest.raises(BadInput, match="another kind of file"):
         Verdict.read(tmp_path)
+
+
+def test_causes_with_one_reason_stand_together() -> None:
+    judgements = {
+        "a": says(Status.REFUTED, "no teacher in 3 steps"),
+        "b": says(Status.REFUTED, "0 of 10"),
+        "c": says(Status.REFUTED, "no teacher in 3 steps"),
+        "d": says(Status.UNTESTED, "0 of 10"),
+    }
+    found = Verdict("healthy", judgements, [], 3, 1.0)
+    together = [(["a", "c"], "no teacher in 3 steps"), (["b"], "0 of 10")]
+    assert found.reasons(Status.REFUTED) == together

@@ -12,9 +12,11 @@ from lossleuth.lab.cells import (
     chosen,
     every,
     invented,
+    oddities,
     pairs,
     peers,
     singles,
+    sound,
     unfit,
 )
 from lossleuth.lab.programs.planting import fault_of
@@ -41,6 +43,12 @@ def test_there_are_five_pairs_three_inventions_and_the_six_of_the_comparison() -
     assert all(len(cell.wanted) == 2 for cell in pairs())
     assert all(cell.wanted == () and cell.faults for cell in invented())
     assert set(INVENTED).isdisjoint(cause.id for cause in causes())
+
+
+def test_there_are_sound_programs_that_look_sick_and_nobody_is_wanted() -> None:
+    assert len(oddities()) >= 20
+    assert all(cell.wanted == () and cell.faults for cell in oddities())
+    assert set(sound()).isdisjoint({*INVENTED, *(cause.id for cause in causes())})
 
 
 def test_a_cell_becomes_a_command_line() -> None:

@@ -102,3 +102,11 @@ def test_colour_is_for_terminals_whose_users_want_it(monkeypatch: pytest.MonkeyP
     coloured = list(lines(verdict("healthy", {}), coloured=True))
     assert coloured[0] == f"\x1b[1;32m{plain[0]}\x1b[0m"
     assert coloured[-1] == plain[-1]
+
+
+def test_many_that_go_for_one_reason_are_told_in_a_sentence() -> None:
+    alike = {f"teacher_{i}": Judgement(Status.REFUTED, "nobody teaches") for i in range(5)}
+    other = {"lr_too_high": Judgement(Status.REFUTED, "3 is 3")}
+    text = " ".join(lines(verdict("healthy", alike | other)))
+    assert "Ruled out, each with a number: lr_too_high." in text
+    assert "Ruled out together, teacher_0 and 4 more of its kind: nobody teaches." in text

@@ -9,7 +9,7 @@ from lossleuth.catalogue import causes
 from lossleuth.examiner.choosing import merged
 from lossleuth.examiner.evidence import evidence_of
 from lossleuth.examiner.examination import OBSERVED, OBSERVED_BY_HAND, TRIALS
-from lossleuth.examiner.judging import explained, judge_all, stood_down
+from lossleuth.examiner.judging import explained, judge_all, stood_down, untried
 from lossleuth.examiner.learning import learning
 from lossleuth.examiner.recognised import recognised
 from lossleuth.examiner.verdict import Verdict, ranked, status_of
@@ -39,9 +39,9 @@ def examine_record(directory: Path) -> Verdict:
             continue
         again = judge_all(known_causes, replace(evidence, cures=cures))
         known = merged(known, again, cures)
-    known = explained(known_causes, known)
-    order = ranked(known_causes, known)
     state = learning(first)
+    known = explained(known_causes, untried(known) if state.learns else known)
+    order = ranked(known_causes, known)
     status = status_of(order, known, learns=bool(state.learns))
     notes = (state.sentence, *recognised(first))
     return Verdict(status, known, order, len(first.steps), 0.0, notes)

@@ -22,6 +22,7 @@ from lossleuth.examiner.judging import (
     explained,
     judge_all,
     stood_down,
+    untried,
     wanted,
     without_trials,
 )
@@ -304,7 +305,7 @@ class Examination:
         self, evidence: Evidence, judgements: dict[str, Judgement], state: Learning
     ) -> Verdict:
         known = [c for c in self._causes if c.id in judgements]
-        judgements = explained(known, judgements)
+        judgements = explained(known, untried(judgements) if state.learns else judgements)
         order = ranked(known, judgements)
         learns = bool(state.learns) and not self.interrupted
         status = status_of(order, judgements, learns=learns)

@@ -43,6 +43,17 @@ def without_trials(judgements: dict[str, Judgement]) -> dict[str, Judgement]:
     return found
 
 
+def untried(judgements: dict[str, Judgement]) -> dict[str, Judgement]:
+    """Of a run that learns, what only a trial could show and none was made for is no suspicion."""
+    found = dict(judgements)
+    for identifier, judgement in judgements.items():
+        guessed = judgement.status is Status.SUSPECTED and judgement.wrongness is None
+        if guessed and judgement.wants:
+            reason = f"{judgement.because} The run learns, and no trial was made that could tell."
+            found[identifier] = replace(judgement, status=Status.UNTESTED, because=reason, wants=())
+    return found
+
+
 def explained(causes: Sequence[Cause], judgements: dict[str, Judgement]) -> dict[str, Judgement]:
     """Suspicions that a proven fault explains, or that were not tried without it, are dropped.
 

@@ -46,6 +46,13 @@ class Verdict:
         """1 where a cause is proven or suspected, else 0."""
         return 1 if self.status in ("proven", "suspected") else 0
 
+    def reasons(self, status: Status) -> list[tuple[list[str], str]]:
+        """The causes of that status by their reason: those that share one stand together."""
+        found: dict[str, list[str]] = {}
+        for identifier in self.of(status):
+            found.setdefault(self.judgements[identifier].because, []).append(identifier)
+        return [(names, because) for because, names in found.items()]
+
     def of(self, status: Status) -> list[str]:
         """The causes of that status."""
         return [i for i, j in self.judgements.items() if j.status is status]

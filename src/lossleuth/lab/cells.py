@@ -70,7 +70,12 @@ class Cell:
     @property
     def wanted(self) -> tuple[str, ...]:
         """The causes that are to be proven; none where it is healthy or nobody's business."""
-        return tuple(f for f in self.faults if f not in (*INVENTED, *TWINS))
+        return tuple(f for f in self.faults if f not in INVENTED and f not in sound())
+
+
+def sound() -> tuple[str, ...]:
+    """What can be planted and is no fault."""
+    return (*TWINS, *(odd.id for odd in planting.oddities()))
 
 
 def unfit(fault: Fault, host: str) -> str | None:
@@ -101,6 +106,11 @@ def invented() -> list[Cell]:
     return [Cell("plain", name, (name,), fault_of(name).dose) for name in INVENTED]
 
 
+def oddities() -> list[Cell]:
+    """Sound programs that look sick."""
+    return [Cell("plain", o.id, (o.id,), o.dose, o.rule) for o in planting.oddities()]
+
+
 def peers() -> list[Cell]:
     """The five faults of the comparison with other tools, and none of them."""
     found = [Cell(PEERS, HEALTHY)]
@@ -111,7 +121,7 @@ def peers() -> list[Cell]:
 
 def every() -> list[Cell]:
     """All of them, in the order of the table."""
-    return [*singles(), *pairs(), *invented(), *peers()]
+    return [*singles(), *pairs(), *invented(), *oddities(), *peers()]
 
 
 def chosen(

@@ -13,7 +13,9 @@ from lossleuth.lab.cells import (
     PEERS,
     TWINS,
     Cell,
+    every,
     invented,
+    oddities,
     pairs,
     peers,
     singles,
@@ -29,7 +31,7 @@ NOT_RUN = "not run"
 
 def table(rows: Mapping[str, Row]) -> str:
     """The page, a pure function of the rows."""
-    known = [cell for cell in (*singles(), *pairs(), *invented(), *peers()) if cell.id in rows]
+    known = [cell for cell in every() if cell.id in rows]
     good = sum(rows[cell.id]["good"] for cell in known)
     faulty = [rows[cell.id] for cell in known if rows[cell.id]["wanted"]]
     located = sum(is_located(row) is True for row in faulty)
@@ -54,6 +56,7 @@ def table(rows: Mapping[str, Row]) -> str:
     for title, cells in (
         ("Two at once (`plain`)", pairs()),
         ("Covered by no cause (`plain`): nobody may be blamed", invented()),
+        ("Sound, and looking sick (`plain`): healthy, or benign with the reason", oddities()),
         (f"The comparison with other tools (`{PEERS}`)", peers()),
     ):
         lines += ["", f"## {title}", "", "| fault | verdict |", "|---|---|"]

@@ -174,7 +174,8 @@ def ruled_out(facts: Facts) -> Section | None:
     refuted = verdict.of(Status.REFUTED)
     if refuted:
         blocks.append(Paragraph(f"{len(refuted)} causes were tested and are not so:"))
-        blocks.append(Bullets([(i, _sentence(verdict.judgements[i].because)) for i in refuted]))
+        told = [(", ".join(i), _sentence(why)) for i, why in verdict.reasons(Status.REFUTED)]
+        blocks.append(Bullets(told))
     benign = verdict.of(Status.BENIGN)
     if benign:
         blocks.append(Paragraph("There, and shown not to matter:", strong=True))

@@ -25,7 +25,7 @@ def _untested(facts: Facts) -> Section:
     blocks: list[Block] = []
     untested = verdict.of(Status.UNTESTED)
     if untested:
-        blocks.append(Bullets([(i, verdict.judgements[i].because) for i in untested]))
+        blocks.append(Bullets([(", ".join(i), why) for i, why in verdict.reasons(Status.UNTESTED)]))
     else:
         blocks.append(Paragraph("Every cause of the catalogue was tested."))
     errored = verdict.of(Status.ERRORED)

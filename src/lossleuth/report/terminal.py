@@ -14,6 +14,8 @@ from lossleuth.types import Judgement, Status
 WIDTH = 80
 # Lines of source that are shown around a place.
 AROUND = 1
+# So many causes that go for one reason are told in one sentence.
+MANY = 4
 COLOURS = {"proven": 31, "suspected": 33, "healthy": 32, "cannot_tell": 36}
 
 
@@ -39,10 +41,7 @@ def lines(verdict: Verdict, *, coloured: bool = False) -> Iterator[str]:
         yield ""
         for note in verdict.notes[1:]:
             yield from _wrapped(note)
-    refuted = verdict.of(Status.REFUTED)
-    if refuted:
-        yield ""
-        yield from _wrapped(f"Ruled out, each with a number: {', '.join(refuted)}.")
+    yield from _ruled_out(verdict)
     untested = verdict.of(Status.UNTESTED)
     if untested:
         yield from _wrapped(f"Not tested: {', '.join(untested)}.")
@@ -51,6 +50,20 @@ def lines(verdict: Verdict, *, coloured: bool = False) -> Iterator[str]:
         yield from _wrapped(f"Our own failures: {', '.join(errored)}.")
     yield ""
     yield f"{verdict.steps} steps observed, {verdict.seconds:.0f} s."
+
+
+def _ruled_out(verdict: Verdict) -> Iterator[str]:
+    """What it is not; many causes may go for one and the same reason."""
+    reasons = verdict.reasons(Status.REFUTED)
+    single = [i for names, _ in reasons if len(names) < MANY for i in names]
+    if reasons:
+        yield ""
+    if single:
+        yield from _wrapped(f"Ruled out, each with a number: {', '.join(single)}.")
+    for names, because in reasons:
+        if len(names) >= MANY:
+            first = f"{names[0]} and {len(names) - 1} more of its kind"
+            yield from _wrapped(f"Ruled out together, {first}: {because}.")
 
 
 def _answer(verdict: Verdict) -> Iterator[str]:

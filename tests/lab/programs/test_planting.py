@@ -6,16 +6,24 @@ import pytest
 from small_hosts import losses, small
 
 from lossleuth.catalogue import causes
-from lossleuth.lab.cells import HOSTS, INVENTED, PAIRS
+from lossleuth.lab.cells import HOSTS, INVENTED, PAIRS, sound
 from lossleuth.lab.programs.planting import SGD_RATE, Planted, asked, fault_of, faults, planted
 from lossleuth.types import BadInput
 
-
-def test_every_cause_has_a_fault_and_the_rest_is_invented() -> None:
-    assert set(faults()) == {cause.id for cause in causes()} | set(INVENTED)
+FAULTY = sorted(set(faults()) - set(sound()))
 
 
-@pytest.mark.parametrize("name", sorted(faults()))
+def test_every_cause_has_a_fault_and_the_rest_is_invented_or_sound() -> None:
+    assert set(faults()) == {cause.id for cause in causes()} | {*INVENTED, *sound()}
+
+
+@pytest.mark.parametrize("name", sound())
+def test_what_is_sound_says_so_and_has_no_wrong_line(name: str) -> None:
+    assert (fault_of(name).plant.__doc__ or "").endswith(".")
+    assert not any(fault_of(name).lines(host) for host in HOSTS)
+
+
+@pytest.mark.parametrize("name", FAULTY)
 def test_a_fault_says_what_it_is_and_where_in_every_host(name: str) -> None:
     fault = fault_of(name)
     assert (fault.plant.__doc__ or "").endswith(".")
@@ -28,7 +36,7 @@ def test_a_fault_says_what_it_is_and_where_in_every_host(name: str) -> None:
     assert all(source[line - 1].strip() for host in HOSTS for line in fault.lines(host))
 
 
-@pytest.mark.parametrize("name", sorted(faults()))
+@pytest.mark.parametrize("name", FAULTY)
 def test_a_fault_is_in_the_file_of_its_stage(name: str) -> None:
     stages = {cause.id: cause.stage.value for cause in causes()}
     assert fault_of(name).file.stem == f"{stages.get(name, 'invented')}_faults"

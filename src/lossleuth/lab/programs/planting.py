@@ -89,6 +89,15 @@ def fault(
     return keep
 
 
+def oddities() -> list[Fault]:
+    """What looks like a fault and is none.
+
+    >>> "dropout" in [odd.id for odd in oddities()]
+    True
+    """
+    return [f for f in faults().values() if f.file.name == "healthy_oddities.py"]
+
+
 @cache
 def faults() -> dict[str, Fault]:
     """All faults, found by walking the folder.
@@ -97,7 +106,7 @@ def faults() -> dict[str, Fault]:
     True
     """
     for module in pkgutil.iter_modules([str(FOLDER)]):
-        if module.name.endswith("_faults"):
+        if module.name.endswith(("_faults", "_oddities")):
             import_module(f"lossleuth.lab.programs.{module.name}")
     return dict(sorted(_known.items()))
 
