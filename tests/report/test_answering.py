@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 from made_runs import EFFECT, verdict
 
+from lossleuth.examiner.verdict import Verdict
 from lossleuth.report.answering import answer, answer_sentence, proof, ruled_out, trial_chart
 from lossleuth.report.blocks import Bullets, Chart, Folded, Paragraph, Source, Table
 from lossleuth.report.facts import Facts, TrialRun
-from lossleuth.types import Change, Judgement, Status
+from lossleuth.types import Change, Judgement, Status, Wrongness
 
 
 def texts(blocks: object) -> str:
@@ -104,3 +105,15 @@ def test_a_cause_of_another_version_is_no_crash() -> None:
     assert section is not None
     assert "does not know this cause" in texts(section.blocks)
     assert any(isinstance(b, Paragraph) for b in section.blocks)
+
+
+EXACT = Judgement(Status.PROVEN, "1 is not 0", wrongness=Wrongness("share", 1.0, 0.0, 0.0))
+
+
+def test_why_there_was_no_trial_is_said_as_it_is() -> None:
+    found = {
+        name: repr(proof(Facts(Verdict("proven", {name: EXACT}, [name], 60, 1.0))))
+        for name in ("label_offset", "teacher_trained")
+    }
+    assert "the loss itself says nothing" in found["label_offset"]
+    assert "the number above is exact" in found["teacher_trained"]

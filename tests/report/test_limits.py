@@ -58,7 +58,7 @@ def test_settings_have_value_and_source() -> None:
     assert "['CosineAnnealingLR: T_max', '100', 'train.py:10']" in words
     assert "('start.pt', '50% of all weights')" in words
     assert "The tokens stand in tokens.bin." in words
-    assert "No optimizer of torch was seen." in repr(limits(Facts(verdict()))[1])
+    assert "No optimizer of torch has made an update." in repr(limits(Facts(verdict()))[1])
 
 
 def test_the_environment_ends_with_the_command_that_runs_it_again() -> None:

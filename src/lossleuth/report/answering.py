@@ -114,7 +114,7 @@ def _proof_of(identifier: str, judgement: Judgement, facts: Facts) -> Iterator[B
         if picture is not None:
             yield picture
     elif judgement.status is Status.PROVEN:
-        yield Paragraph("No trial was needed: with this fault, the loss itself says nothing.")
+        yield Paragraph(f"No trial was needed: {_without_trial(identifier)}.")
     diff = repair_of(identifier, judgement)
     if judgement.remedy:
         yield Paragraph(f"Remedy: {judgement.remedy}")
@@ -181,6 +181,13 @@ def ruled_out(facts: Facts) -> Section | None:
         blocks.append(Paragraph("There, and shown not to matter:", strong=True))
         blocks.append(Bullets([(i, _cleared(verdict.judgements[i])) for i in benign]))
     return Section("What it is not", blocks) if blocks else None
+
+
+def _without_trial(identifier: str) -> str:
+    known = {c.id for c in causes() if c.voids_trials}
+    if identifier in known:
+        return "with this fault, the loss itself says nothing"
+    return "the number above is exact, and alone proves it"
 
 
 def _cleared(judgement: Judgement) -> str:

@@ -59,7 +59,7 @@ def _settings(facts: Facts) -> Section:
         head = ["setting", "value at run time", "where it comes from"]
         blocks.append(Table("", head, rows))
     else:
-        blocks.append(Paragraph("No optimizer of torch was seen."))
+        blocks.append(Paragraph("No optimizer of torch has made an update."))
     weights = (facts.origins.get("weights") or {}).get("files") or []
     if weights:
         items = [(str(w.get("file", w)), _share(w)) for w in weights]
