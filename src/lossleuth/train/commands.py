@@ -110,6 +110,7 @@ def _evaluate_held_back(checkpoint: Checkpoint) -> Evaluation:
         target_bytes=prepared.validation_bytes,
         unknown_share=prepared.validation_unknown,
         precision=settings.precision,
+        kernel=settings.loss_kernel,
     )
 
 
@@ -129,6 +130,7 @@ def _evaluate_files(checkpoint: Checkpoint, files: Sequence[str]) -> Evaluation:
             target_bytes=bytes_of_targets(tokens, spans, tokenizer),
             unknown_share=tokenizer.unknown_share(targets_of(tokens, spans)),
             precision=settings.precision,
+            kernel=settings.loss_kernel,
         )
 
 

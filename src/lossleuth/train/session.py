@@ -211,6 +211,7 @@ class Session:
             target_bytes=prepared.validation_bytes,
             unknown_share=prepared.validation_unknown,
             precision=self.settings.precision,
+            kernel=self.settings.loss_kernel,
         )
         shown.say(f"validation at step {self.step}: {result.sentence()}")
         if log:
