@@ -115,3 +115,21 @@ def test_a_part_of_a_step_without_a_supervised_token_adds_nothing() -> None:
     part = mean_loss(x, torch.full_like(targets, IGNORED), 5)
     part.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     assert part.item() == 0 and x.grad is not None and x.grad.eq(0).all()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "device", "said"),
+    [
+        ("auto", "cpu", "lossleuth.kernels, native"),
+        ("auto", "cuda", "torch's cross_entropy"),
+        ("lossleuth", "cuda", "lossleuth.kernels, without the native library"),
+        ("torch", "cpu", "torch's cross_entropy"),
+    ],
+)
+def test_who_computes_the_loss_is_said(
+    kernel: str, device: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss.native, "why_absent", lambda: None)
+    assert loss.who_computes(kernel, device) == f"loss: computed by {said}"
+    monkeypatch.setattr(loss.native, "why_absent", lambda: "no compiler")
+    assert "native" not in loss.who_computes(kernel, device).replace("the native library", "")

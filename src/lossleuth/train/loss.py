@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
-from lossleuth.kernels import cross_entropy
+from lossleuth.kernels import cross_entropy, native
 from lossleuth.kernels.loss_interface import Reduction
 from lossleuth.kernels.row_losses import NATIVE
 from lossleuth.train.data import IGNORED
@@ -25,6 +25,19 @@ def is_ours(kernel: str, logits: Tensor) -> bool:
     if kernel == "auto":
         return logits.is_cpu and logits.dtype in NATIVE
     return kernel == "lossleuth"
+
+
+def who_computes(kernel: str, device: str) -> str:
+    """Who computes the loss of a run on a device, told plainly.
+
+    >>> who_computes("auto", "cuda")
+    "loss: computed by torch's cross_entropy"
+    """
+    if kernel == "torch" or (kernel == "auto" and device != "cpu"):
+        return "loss: computed by torch's cross_entropy"
+    absent = native.why_absent()
+    how = "native" if absent is None and device == "cpu" else "without the native library"
+    return f"loss: computed by lossleuth.kernels, {how}"
 
 
 def token_losses(logits_BTV: Tensor, targets_BT: Tensor, kernel: str = "auto") -> Tensor:
