@@ -48,9 +48,7 @@ def test_a_sum_is_within_what_is_proven_of_its_method(method: str, width: int) -
 @pytest.mark.parametrize("method", METHODS)
 @given(width=st.integers(1, 70), seed=st.integers(0, 1000))
 @settings(max_examples=25, deadline=None)
-def test_the_library_and_its_twin_agree_to_the_last_bit(
-    method: str, width: int, seed: int
-) -> None:
+def test_the_library_and_its_twin_agree_to_the_last_bit(method: str, width: int, seed: int) -> None:
     if native.load() is None:
         pytest.skip("no native library")
     x = torch.randn(3, width, generator=torch.Generator().manual_seed(seed)) * 10.0 ** (seed % 5)
@@ -79,5 +77,5 @@ def test_columns_apart_from_each_other_are_read_rightly() -> None:
 
 
 def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected one of naive, pairwise, .* found 'magic'"):
+    with pytest.raises(ValueError, match=r"expected one of naive, pairwise, .* found 'magic'"):
         row_sums(torch.ones(1, 2), "magic")

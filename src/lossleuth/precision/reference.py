@@ -34,6 +34,11 @@ class Truth:
         """The mean."""
         return math.fsum(map(float, self.losses_N)) / len(self.losses_N)
 
+    @property
+    def typical_row(self) -> int:
+        """The row whose loss is nearest to the mean."""
+        return int(np.abs(self.losses_N - self.loss).argmin())
+
 
 def truth_of(logits_NV: NDArray[Any], targets_N: NDArray[np.int64]) -> Truth:
     """The true loss and gradient of rows of logits.
