@@ -71,7 +71,7 @@ def test_what_loss_scaling_saves_is_told_of_gradients_only() -> None:
     weights = range_of("weights", [torch.tensor([1e-9, 1e-3])])
     whole = range_of("gradients", [torch.tensor([1.0])], scaled=True)
     told = joined([gradients, weights], [])
-    assert "gradients in float16: times 33554432 leaves 0.0% at 0, not 50.0%" in told
+    assert "gradients in float16: times 33554432 leaves 0.00% at 0, not 50.00%" in told
     assert "weights in float16" not in told
     assert "saves nothing" in joined([whole], [])
 

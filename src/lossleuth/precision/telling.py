@@ -78,7 +78,7 @@ def _scaling(found: Range) -> list[str]:
     half = found.formats[0]
     if math.isnan(half.flushed_scaled):
         return []
-    saved = f"times {half.scale:.0f} leaves {half.flushed_scaled:.1%} at 0, not {half.flushed:.1%}"
+    saved = f"times {half.scale:.0f} leaves {half.flushed_scaled:.2%} at 0, not {half.flushed:.2%}"
     if not half.flushed:
         saved = "saves nothing, since nothing becomes 0"
     return _wrapped(f"Loss scaling, {found.name} in float16: {saved}.", "  ")

@@ -30,18 +30,16 @@ def _rounding(facts: Facts) -> list[Block]:
                 "float64)."
             )
         )
-    rows = [
-        [
-            str(found.get("name")),
-            str(found.get("dtype")),
-            shown(float(found.get("error", math.nan)), 2),
-            f"{found.get('file')}:{found.get('line')}" if found.get("file") else "",
-        ]
-        for found in facts.operations[:MOST_OPERATIONS]
-    ]
+    # The worst come first; of one line's the first stands for all.
+    rows: dict[tuple[str, str, str], str] = {}
+    for found in facts.operations:
+        place = f"{found.get('file')}:{found.get('line')}" if found.get("file") else ""
+        what = str(found.get("name")), str(found.get("dtype")), place
+        rows.setdefault(what, shown(float(found.get("error", math.nan)), 2))
     if rows:
-        head = ["operation", "type", "own error", "place"]
-        blocks.append(Table("Operations with the largest rounding error of their own", head, rows))
+        told = "Operations with the largest rounding error of their own"
+        listed = [[*what, error] for what, error in rows.items()][:MOST_OPERATIONS]
+        blocks.append(Table(told, ["operation", "type", "place", "own error"], listed))
     return blocks
 
 
@@ -49,7 +47,7 @@ def _head_room(ranges: list[RecordedRange]) -> list[Block]:
     rows = []
     for found in ranges:
         known = found.largest if math.isfinite(found.largest) else found.loudest
-        told = shown(known, 2) if math.isfinite(found.largest) else f"{shown(known, 2)} (RMS)"
+        told = shown(known, 2) if math.isfinite(found.largest) else f"about {shown(known, 2)}"
         rooms = [_doublings(found.room(name)) for name in NARROW]
         rows.append([found.name, told, *rooms, found.lost("float16")])
     if not rows:
