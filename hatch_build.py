@@ -18,7 +18,7 @@ except ImportError:  # the tests call `build` where hatchling is not installed
     BuildHookInterface = object
 
 KERNELS = Path("src") / "lossleuth" / "kernels"
-SOURCES = ("statistics.cpp", "tokens.cpp", "losses.cpp", "divergence.cpp")
+SOURCES = ("statistics.cpp", "tokens.cpp", "losses.cpp", "divergence.cpp", "summation.cpp")
 # No -ffast-math: it would let the compiler assume that there is no NaN. The two permissions given
 # concern errno and traps only; -fopenmp-simd lets the marked sums be taken in vector order.
 FLAGS = (

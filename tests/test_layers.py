@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "lossleuth"
 # From the bottom up; modules in one row do not know each other.
 LAYERS = (
     {"types"},
-    {"files", "places", "settings"},
+    {"files", "number_formats", "places", "settings"},
     {"record"},
     {"kernels"},
     {"tape"},
@@ -29,6 +29,7 @@ LAYERS = (
     {"examining"},
     {"train"},
     {"distil", "cases", "lab"},
+    {"precision"},
     {"doctor", "agents"},
     {"cli"},
     {"__main__"},
@@ -36,7 +37,15 @@ LAYERS = (
 # Verbs answer --help, and judges run on a saved record, without these.
 HEAVY = {"torch", "numpy", "rich", "safetensors", "tokenizers"}
 LIGHT = (
-    *("types", "files", "settings", "record.strict_json", "train.settings", "cases.stories"),
+    *(
+        "types",
+        "files",
+        "number_formats",
+        "settings",
+        "record.strict_json",
+        "train.settings",
+        "cases.stories",
+    ),
     *("doctor", "cli"),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from lossleuth import check_gradient
+from lossleuth.distil import row_terms
 from lossleuth.distil.row_terms import (
     CrossEntropy,
     ForwardKL,
@@ -216,3 +218,60 @@ def test_sorted_probabilities_need_no_common_vocabulary() -> None:
 def test_what_cannot_be_is_refused(make: Callable[[], Term], expected: str) -> None:
     with pytest.raises(BadInput, match=expected):
         make()
+
+
+KERNEL_TERMS = {
+    "forward": (lambda T, kernel: ForwardKL(T, kernel), forward_reference),
+    "entropy": (lambda T, kernel: CrossEntropy(0.0, kernel), entropy_reference(0.0)),
+}
+
+
+@pytest.mark.parametrize("kernel", ["auto", "torch"])
+@pytest.mark.parametrize("T", [1.0, 0.5, 4.0])
+@pytest.mark.parametrize("name", KERNEL_TERMS)
+def test_a_term_of_the_kernels_is_its_reference_too(name: str, T: float, kernel: str) -> None:
+    make, reference = KERNEL_TERMS[name]
+    student, teacher = logits(0).float(), logits(1).float()
+    found, gradient = make(T, kernel).rows(student.clone(), teacher.clone(), TARGETS)
+    expected = [
+        reference(s, t, y, T)
+        for s, t, y in zip(student.tolist(), teacher.tolist(), TARGETS.tolist(), strict=True)
+    ]
+    size = max(1.0, T * T) * student.abs().max().item() / min(1.0, T)
+    assert np.allclose(found.numpy(), expected, rtol=0, atol=DIGITS * 2**-24 * size)
+    _, true = make(T, "torch").rows(student.double(), teacher.double(), TARGETS)
+    assert np.allclose(gradient.numpy(), true.numpy(), rtol=0, atol=DIGITS * 2**-24 * max(1, T))
+
+
+def test_the_setting_says_who_computes_a_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+
+    def noted(name: str) -> None:
+        real = getattr(row_terms, name)
+
+        def calls(*arguments: Any) -> Any:
+            called.append(name)
+            return real(*arguments)
+
+        monkeypatch.setattr(row_terms, name, calls)
+
+    noted("divergence_rows")
+    noted("cross_entropy_rows")
+    narrow = logits(0).float(), logits(1).float(), TARGETS
+    for term in (ForwardKL(1.0, "torch"), CrossEntropy(0.0, "torch"), CrossEntropy(0.1, "auto")):
+        term.rows(*narrow)
+    assert called == []
+    ForwardKL().rows(*narrow)
+    CrossEntropy().rows(*narrow)
+    assert called == ["divergence_rows", "cross_entropy_rows"]
+
+
+@pytest.mark.parametrize("kernel", ["auto", "torch"])
+def test_what_cannot_be_is_told_alike_whoever_computes_it(kernel: str) -> None:
+    student, teacher = logits(0).float(), logits(1).float()
+    student[0, 3] = teacher[0, 3] = -math.inf
+    teacher[1, 4] = -math.inf
+    student[2, 5] = -math.inf
+    losses, gradient = ForwardKL(2.0, kernel).rows(student, teacher, TARGETS)
+    assert losses.isfinite().tolist() == [True, True, False, True, True]
+    assert losses[2] == math.inf and gradient[0, 3] == 0

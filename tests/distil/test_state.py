@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from pupil import SETTINGS, model
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -123,3 +124,12 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     save_state(path, PROGRESS, SETTINGS, "x", both, optimizer, average)
     with pytest.raises(BadInput, match=r"NaN or infinity in weights.student.final_norm.weight"):
         load_state(path).restore(both, optimizer, average)
+
+
+def test_a_state_from_before_the_loss_kernels_goes_on_as_it_was_made(tmp_path: Path) -> None:
+    path = saved(tmp_path)[0]
+    with safe_open(path, framework="pt") as stream:
+        header = json.loads(stream.metadata()["distil"])
+    assert header["settings"].pop("loss_kernel") == "auto"
+    save_file(load_file(path), path, {"distil": json.dumps(header)})
+    assert load_state(path).saved_settings().loss_kernel == "torch"

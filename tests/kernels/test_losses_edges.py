@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 from typing import Any
 
 import pytest
@@ -218,3 +219,37 @@ def test_a_second_derivative_is_refused_in_plain_words(kernels: str) -> None:
     loss = cross_entropy(leaf, targets)
     with pytest.raises(RuntimeError, match="has no derivative of its own; use"):
         torch.autograd.grad(loss, leaf, create_graph=True)
+
+
+@pytest.mark.parametrize("width", [2, 34, 128, 129])
+@pytest.mark.parametrize("exact", [False, True])
+def test_rows_of_any_width_hand_on_what_is_no_number(width: int, exact: bool) -> None:
+    """Rows of up to 128 columns share vectors, and their logarithm is our own."""
+    logits = torch.zeros(5, width)
+    logits[1, 1] = math.nan
+    logits[2, 1] = math.inf
+    logits[3] = -math.inf
+    logits[4, 0] = -math.inf
+    targets = torch.zeros(5, dtype=torch.long)
+    losses = cross_entropy(logits, targets, reduction="none", exact=exact)
+    assert losses[0].item() == pytest.approx(math.log(width), rel=2**-23)
+    assert losses[1:4].isnan().all()
+    assert losses[4] == math.inf
+
+
+def test_the_logarithm_of_rows_that_share_vectors_is_right_to_the_last_digits() -> None:
+    """Sums from 1 to 128, by rows of two columns and of many, against fifty digits."""
+    generator = torch.Generator().manual_seed(0)
+    two = torch.randn(300, 2, generator=generator, dtype=torch.float64) * 4
+    many = torch.rand(300, 128, generator=generator, dtype=torch.float64) * 2
+    many[:, 3] -= torch.linspace(0, 9, 300)
+    for wide, target in ((two, 0), (many, 3)):
+        logits = wide.float()
+        targets = torch.full((len(logits),), target)
+        found = cross_entropy(logits, targets, reduction="none", exact=True)
+        with localcontext() as context:
+            context.prec = 50
+            for row, loss in zip(logits.tolist(), found.tolist(), strict=True):
+                powers = [Decimal(x).exp() for x in row]
+                true = float((sum(powers) / powers[target]).ln())
+                assert abs(loss - true) <= 1e-15 * true

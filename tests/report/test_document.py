@@ -18,6 +18,7 @@ def test_parts_come_in_the_order_in_which_they_are_read(tmp_path: Path) -> None:
         "The proof",
         "What it is not",
         "The run at a glance",
+        "Precision",
         "What was not tested, and why",
         "Settings",
         "Environment",

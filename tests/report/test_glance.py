@@ -68,6 +68,12 @@ def test_gradient_flow_and_effective_step_come_from_the_parameters(tmp_path: Pat
     assert step.series[1].ys == [1.0, 2.0]
 
 
+def test_gradient_norm_and_clip_factor_are_shown(tmp_path: Path) -> None:
+    found = blocks(tmp_path, [3.0, 2.0], scalars={"grad_norm": 8.0, "clip_factor": 0.125})
+    assert "Clip factor: 0.125 in every step." in repr(found)
+    assert "Gradient norm: 8 in every step." in repr(found)
+
+
 def test_what_was_not_recorded_has_no_picture(tmp_path: Path) -> None:
     found = blocks(tmp_path, [3.0], parameters=())
     assert [b.title for b in found if isinstance(b, Chart)] == ["Loss"]

@@ -156,6 +156,14 @@ def test_the_undamaged_checkpoint_is_read(sound: Path) -> None:
     assert load_checkpoint(copy).header == load_checkpoint(sound).header
 
 
+def test_a_checkpoint_from_before_the_loss_kernels_goes_on_as_it_was_made(sound: Path) -> None:
+    def age(header: dict[str, Any], _tensors: dict[str, Any]) -> None:
+        header["settings"].pop("loss_kernel")
+
+    assert SETTINGS.loss_kernel == "auto"
+    assert load_checkpoint(damaged(sound, age)).header.settings["loss_kernel"] == "torch"
+
+
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),

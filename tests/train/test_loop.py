@@ -11,6 +11,7 @@ import pytest
 import torch
 from small import SETTINGS, small_loader, small_model, small_tokens
 
+from lossleuth.train import loop
 from lossleuth.train.data import IGNORED, Batch
 from lossleuth.train.loop import clip, make_optimizer, train
 from lossleuth.train.loss import NoSupervisedToken
@@ -161,3 +162,21 @@ def test_the_rate_of_each_step_is_the_schedules() -> None:
     assert steps[0].lr == pytest.approx(SETTINGS.lr / 2)
     assert steps[1].lr == SETTINGS.lr
     assert steps[-1].lr == pytest.approx(SETTINGS.lr * SETTINGS.lr_floor)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "lossleuth", "torch"])
+def test_the_loss_is_computed_by_whom_the_settings_name(
+    kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = []
+    real = loop.mean_loss
+
+    def noted(*arguments: Any) -> torch.Tensor:
+        named.append(arguments[3])
+        return real(*arguments)
+
+    monkeypatch.setattr(loop, "mean_loss", noted)
+    model = small_model()
+    settings = replace(SETTINGS, steps=2, loss_kernel=kernel)
+    list(train(model, make_optimizer(model, settings), small_loader(), settings))
+    assert named == [kernel, kernel]

@@ -39,6 +39,7 @@ OTHER: dict[str, Any] = {
     "beta2": 0.5,
     "precision": "bfloat16",
     "compile": True,
+    "loss_kernel": "torch",
     "device": "cpu",
 }
 

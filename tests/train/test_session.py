@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from small import SETTINGS
 
-from lossleuth.settings import Resolved
+from lossleuth.settings import Resolved, resolve
 from lossleuth.train import session as sessions
 from lossleuth.train.checkpoint import load_checkpoint
 from lossleuth.train.data import Batch, make_batch
@@ -70,35 +72,79 @@ def test_a_run_leaves_checkpoint_settings_record_and_tokens(
         assert said in output.getvalue()
 
 
-def test_a_resumed_run_is_the_same_run_bit_for_bit(settings: TrainSettings, tmp_path: Path) -> None:
-    straight, _ = session(settings, tmp_path / "a", record=True)
-    straight.run()
+class Crash(Exception):
+    pass
 
-    class Crash(Exception):
-        pass
 
-    crashing, _ = session(settings, tmp_path / "b", record=True)
-    at = crashing.order.at
+def crashed(settings: TrainSettings, folder: Path) -> None:
+    """A run that ends at its sixth batch, with a checkpoint after the third."""
+    run, _ = session(settings, folder, record=True)
+    at = run.order.at
 
     def crash(k: int) -> Any:
         if k == 5:
             raise Crash
         return at(k)
 
-    object.__setattr__(crashing.order, "at", crash)
+    object.__setattr__(run.order, "at", crash)
     with pytest.raises(Crash):
-        crashing.run()
-    assert len(losses(tmp_path / "b")) == 5
-    resumed, _ = session(
-        settings, tmp_path / "b", record=True, resumed=load_checkpoint(tmp_path / "b")
-    )
+        run.run()
+    assert len(losses(folder)) == 5
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    assert losses(one) == losses(other)
+    first, second = load_checkpoint(one).tensors, load_checkpoint(other).tensors
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "torch"])
+def test_a_resumed_run_is_the_same_run_bit_for_bit(
+    settings: TrainSettings, tmp_path: Path, kernel: str
+) -> None:
+    settings = replace(settings, loss_kernel=kernel)
+    session(settings, tmp_path / "a", record=True)[0].run()
+    crashed(settings, tmp_path / "b")
+    saved = load_checkpoint(tmp_path / "b")
+    resumed, _ = session(settings, tmp_path / "b", record=True, resumed=saved)
     assert resumed.first_step == 3
     resumed.run()
+    assert_same_run(tmp_path / "a", tmp_path / "b")
 
-    assert losses(tmp_path / "a") == losses(tmp_path / "b")
-    one, other = load_checkpoint(tmp_path / "a"), load_checkpoint(tmp_path / "b")
-    assert one.tensors.keys() == other.tensors.keys()
-    assert all(torch.equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
+
+def test_a_run_from_before_the_loss_kernels_goes_on_bit_for_bit(
+    settings: TrainSettings, tmp_path: Path
+) -> None:
+    by_torch = replace(settings, loss_kernel="torch")
+    session(by_torch, tmp_path / "a", record=True)[0].run()
+    crashed(by_torch, tmp_path / "b")
+    path = tmp_path / "b" / "checkpoint.safetensors"
+    with safe_open(path, framework="pt") as stream:
+        header = json.loads(stream.metadata()["lossleuth"])
+    del header["settings"]["loss_kernel"]
+    save_file(load_file(path), path, {"lossleuth": json.dumps(header)})
+    saved = load_checkpoint(path)
+    kept = resolve(TrainSettings, options={}, saved=saved.header.settings)
+    assert kept.sources["loss_kernel"] == "checkpoint"
+    resumed, output = session(kept.values, tmp_path / "b", record=True, resumed=saved)
+    resumed.run()
+    assert "loss: computed by torch's cross_entropy" in output.getvalue()
+    assert_same_run(tmp_path / "a", tmp_path / "b")
+
+
+def test_the_loss_kernel_is_said_and_changes_only_the_last_digits(
+    settings: TrainSettings, tmp_path: Path
+) -> None:
+    found = {}
+    for kernel in ("auto", "torch"):
+        run, output = session(replace(settings, loss_kernel=kernel), tmp_path / kernel, record=True)
+        run.run()
+        assert ("by lossleuth.kernels" in output.getvalue()) == (kernel == "auto")
+        found[kernel] = losses(tmp_path / kernel)
+    first, other = found["auto"], found["torch"]
+    # Of the first step, before any rounding has grown: a few last digits of a float32.
+    assert abs(first[0] - other[0]) <= 8 * 2**-24 * first[0]
 
 
 def test_observing_by_record_does_not_change_the_run(

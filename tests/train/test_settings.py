@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lossleuth.settings import rules
-from lossleuth.train.settings import TrainSettings
+from lossleuth.train.settings import TrainSettings, as_it_was
 from lossleuth.types import BadInput
 
 
@@ -36,3 +36,8 @@ def test_every_default_obeys_its_own_rule() -> None:
 def test_the_stride_is_the_context_unless_given() -> None:
     assert TrainSettings(context=64).window_stride == 64
     assert TrainSettings(context=64, stride=8).window_stride == 8
+
+
+def test_what_a_run_has_saved_is_not_replaced_by_what_was_done_before() -> None:
+    assert as_it_was({"loss_kernel": "auto"})["loss_kernel"] == "auto"
+    assert as_it_was({})["loss_kernel"] == "torch"

@@ -31,6 +31,45 @@ def lab(
 
 @app.command()
 @plainly
+def precision(
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[SOURCE]", help="run directory, checkpoint, or logits as .npy; none: generated"
+        ),
+    ] = None,
+    case: Annotated[str | None, typer.Option(help="a founding case about precision: kahan")] = None,
+    targets: Annotated[
+        Path | None, typer.Option(help="targets as .npy; none: drawn from the logits")
+    ] = None,
+    vocabulary: Annotated[int, typer.Option(min=2, help="of generated logits")] = 1000,
+    rows: Annotated[int, typer.Option(min=2, help="rows to look at, at most")] = 1000,
+    dtype: Annotated[str, typer.Option(help="of differences: float32, float64 ...")] = "float32",
+    seed: Annotated[int, typer.Option(min=0, help="of what is drawn")] = 0,
+    only: Annotated[
+        list[str] | None, typer.Option(help="sums, formats, range or differences (repeat)")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Measure what rounding and range do to a loss, its gradient and the update."""
+    from lossleuth.precision.commands import run_precision
+
+    run_precision(
+        source,
+        case=case,
+        targets=targets,
+        vocabulary=vocabulary,
+        rows=rows,
+        dtype=dtype,
+        seed=seed,
+        only=only or (),
+        as_json=json,
+        show=typer.echo,
+    )
+
+
+@app.command()
+@plainly
 def doctor() -> None:
     """Print versions, threads, devices, kernels and whether runs can be written."""
     from lossleuth.doctor import findings

@@ -132,6 +132,7 @@ def assemble(settings: DistilSettings) -> Assembly:
             target_bytes=prepared.validation_bytes,
             unknown_share=prepared.validation_unknown,
             precision=settings.precision,
+            kernel=settings.loss_kernel,
         )
     torch.manual_seed(settings.seed)
     student, of_student = _student(learner, of_student, prepared.tokenizer, device)
@@ -154,7 +155,9 @@ def assemble(settings: DistilSettings) -> Assembly:
         objective=objective,
         order=order,
         teacher_result=teacher_result,
-        untrained=true_loss(student, prepared, settings.batch, settings.precision),
+        untrained=true_loss(
+            student, prepared, settings.batch, settings.precision, settings.loss_kernel
+        ),
     )
 
 
@@ -292,6 +295,7 @@ def _align(
         target_bytes=_bytes(source.tokenizer, theirs),
         unknown_share=source.tokenizer.unknown_share(targets_of(theirs.tokens, theirs.held)),
         precision=settings.precision,
+        kernel=settings.loss_kernel,
     )
 
 

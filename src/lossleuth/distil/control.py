@@ -78,6 +78,7 @@ def run_control(settings: DistilSettings, steps: int, sums: NDArray[np.float64])
         prepared.validation,
         batch=settings.batch,
         precision=settings.precision,
+        kernel=settings.loss_kernel,
     )
     return compare(sums, shuffled, prepared.validation.lengths)
 

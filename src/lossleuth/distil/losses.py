@@ -33,8 +33,9 @@ from lossleuth.distil.row_terms import (
 from lossleuth.train.data import IGNORED
 from lossleuth.train.loss import NoSupervisedToken
 
-# Numbers that go through a term at once: their temporaries stay in the processor's cache.
-AT_ONCE = 1 << 17
+# Numbers that go through a term at once: their temporaries stay in the processor's cache, and are
+# enough to be worth a call.
+AT_ONCE = 1 << 19
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,9 @@ class Component:
         return self.raw * self.weight
 
 
-def true_loss(model: nn.Module, prepared: Prepared, batch: int, precision: str) -> Evaluation:
+def true_loss(
+    model: nn.Module, prepared: Prepared, batch: int, precision: str, kernel: str = "auto"
+) -> Evaluation:
     """The trainer's evaluation of a model that may be anybody's."""
     return evaluate(
         LogitsOnly(model),
@@ -74,11 +76,17 @@ def true_loss(model: nn.Module, prepared: Prepared, batch: int, precision: str) 
         target_bytes=prepared.validation_bytes,
         unknown_share=prepared.validation_unknown,
         precision=precision,
+        kernel=kernel,
     )
 
 
 def nearness(
-    student: nn.Module, teacher: FrozenTeacher, prepared: Prepared, batch: int, precision: str
+    student: nn.Module,
+    teacher: FrozenTeacher,
+    prepared: Prepared,
+    batch: int,
+    precision: str,
+    kernel: str = "auto",
 ) -> Nearness | None:
     """How near a student is to its teacher; None where their vocabularies share no names."""
     if teacher.match.kind == "sorted":
@@ -94,7 +102,7 @@ def nearness(
             agree_BT = ours_BTV.argmax(-1) == theirs_BTV.argmax(-1)
             same += int((agree_BT & (targets_BT != IGNORED)).sum())
             for rows in zip(ours_BTV, theirs_BTV, targets_BT, strict=True):
-                sums.append(_divergence(*rows))
+                sums.append(_divergence(*rows, kernel))
     kl = math.fsum(sums) / windows.targets
     residuals = np.array(sums) - kl * windows.lengths
     count = len(sums)
@@ -169,8 +177,9 @@ def comparison_table(rows: dict[str, Evaluation]) -> list[str]:
     return lines
 
 
-def _divergence(student_TV: Tensor, teacher_TV: Tensor, targets_T: Tensor) -> float:
-    _, raw = logit_losses(student_TV, teacher_TV, targets_T, [(ForwardKL(), 1.0)], tokens=1)
+def _divergence(student_TV: Tensor, teacher_TV: Tensor, targets_T: Tensor, kernel: str) -> float:
+    terms = [(ForwardKL(kernel=kernel), 1.0)]
+    _, raw = logit_losses(student_TV, teacher_TV, targets_T, terms, tokens=1)
     return float(raw[0])
 
 

@@ -103,7 +103,7 @@ class Objective:
         tokens: int,
     ) -> tuple[Tensor, dict[str, float]]:
         divergence = self._divergence(self.curriculum.temperature(step))
-        entropy = CrossEntropy(self.settings.label_smoothing)
+        entropy = CrossEntropy(self.settings.label_smoothing, self.settings.loss_kernel)
         theirs = answer.outputs.logits_BTV
         if self.teacher.match.kind == "sorted":
             # Compared at fewer positions than are supervised, so by itself.
@@ -133,7 +133,9 @@ class Objective:
             return ReverseKL(temperature)
         if settings.divergence == "jensen_shannon":
             return JensenShannon(settings.beta, temperature)
-        return TopK(settings.top_k, temperature) if settings.top_k else ForwardKL(temperature)
+        if settings.top_k:
+            return TopK(settings.top_k, temperature)
+        return ForwardKL(temperature, settings.loss_kernel)
 
     def _inside(
         self, name: str, seen: Outputs, answer: Outputs, targets_BT: Tensor, tokens: int

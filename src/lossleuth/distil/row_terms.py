@@ -20,6 +20,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lossleuth.kernels.row_losses import Options, cross_entropy_rows, divergence_rows
+from lossleuth.kernels.supervision import supervise
+from lossleuth.train.data import IGNORED
+from lossleuth.train.loss import is_ours
 from lossleuth.types import BadInput
 
 Parts = tuple[Tensor, Tensor]
@@ -55,6 +59,7 @@ class ForwardKL:
     """
 
     temperature: float = 1.0
+    kernel: str = "auto"
 
     def __post_init__(self) -> None:
         check_temperature(self.temperature)
@@ -62,6 +67,11 @@ class ForwardKL:
     def rows(self, student_nV: Tensor, teacher_nV: Tensor, targets_n: Tensor) -> Parts:
         """Loss and gradient of each row."""
         T = self.temperature
+        if is_ours(self.kernel, student_nV):
+            gradient_nV = torch.empty_like(student_nV)
+            options = Options(temperature=T, weight=T**2)
+            loss_n, _ = divergence_rows(student_nV, teacher_nV, None, options, gradient_nV)
+            return loss_n * T**2, gradient_nV
         student, teacher = _below_top(student_nV, T), _below_top(teacher_nV, T)
         # One exponential on each side: logarithms of probabilities are these less their sum's.
         q_nV, p_nV = student.exp(), teacher.exp()
@@ -188,6 +198,7 @@ class CrossEntropy:
     """
 
     smoothing: float = 0.0
+    kernel: str = "auto"
 
     def __post_init__(self) -> None:
         if not 0 <= self.smoothing < 1:
@@ -197,6 +208,12 @@ class CrossEntropy:
 
     def rows(self, student_nV: Tensor, teacher_nV: Tensor | None, targets_n: Tensor) -> Parts:
         """Loss and gradient of each row."""
+        # The kernels spread what is smoothed over all tokens, also those that cannot be.
+        if not self.smoothing and is_ours(self.kernel, student_nV):
+            gradient_nV = torch.empty_like(student_nV)
+            places = supervise(targets_n, None, tuple(student_nV.shape), IGNORED)
+            loss_n, _ = cross_entropy_rows(student_nV, places, Options(), gradient_nV)
+            return loss_n, gradient_nV
         student = _log_softmax(student_nV, 1.0)
         hit_n = student.gather(1, targets_n[:, None]).squeeze(1)
         loss_n = -(1 - self.smoothing) * hit_n

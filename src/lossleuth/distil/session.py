@@ -144,6 +144,7 @@ class Session:
             prepared.validation,
             batch=settings.batch,
             precision=settings.precision,
+            kernel=settings.loss_kernel,
         )
 
     def _take(self, step: DistilStep | EmptyStep, shown: Display, log: StepLog | None) -> None:
@@ -190,10 +191,9 @@ class Session:
     def _evaluate(self, shown: Display, log: StepLog | None) -> Evaluation:
         settings, assembly, step = self.settings, self.assembly, self.progress.step
         model = self._measured()
-        found = true_loss(model, assembly.prepared, settings.batch, settings.precision)
-        near = nearness(
-            model, assembly.teacher, assembly.prepared, settings.batch, settings.precision
-        )
+        how = settings.batch, settings.precision, settings.loss_kernel
+        found = true_loss(model, assembly.prepared, *how)
+        near = nearness(model, assembly.teacher, assembly.prepared, *how)
         parts = components(assembly.objective, assembly.student, self.load(0), 0, step - 1)
         shown.say(f"validation at step {step}:")
         rows = {"student": found, "teacher": assembly.teacher_result}

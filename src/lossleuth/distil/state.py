@@ -23,6 +23,7 @@ from lossleuth.files import replace_path
 from lossleuth.record import strict_json
 from lossleuth.settings import resolve
 from lossleuth.train.checkpoint_check import MOMENTS
+from lossleuth.train.settings import as_it_was
 from lossleuth.types import BadInput
 
 FILE_NAME = "distil.safetensors"
@@ -126,7 +127,8 @@ def load_state(path: Path) -> State:
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise refused(path, str(error)) from None
-    state = State(path, Progress(**header["progress"]), header["settings"], header["data"], tensors)
+    settings = as_it_was(header["settings"])
+    state = State(path, Progress(**header["progress"]), settings, header["data"], tensors)
     try:
         state.saved_settings()
     except BadInput as refusal:

@@ -69,6 +69,28 @@ template <class Real> INLINE Real exponential(Real x, Real bottom) {
     return series(r, scale);
 }
 
+// ln x for finite x >= 1 to less than a unit in the last place, as fdlibm has it; of anything else,
+// anything. x is 2^k (1 + f), with 1 + f from the root of 1/2 to that of 2. Plain arithmetic, so that
+// lanes share it.
+INLINE double logarithm(double x) {
+    constexpr uint64_t ROOT = 0x3fe6a09e667f3bcdu, ONE = 1023ull << 52, LOW = (1ull << 52) - 1;
+    uint64_t word;
+    std::memcpy(&word, &x, sizeof word);
+    const uint64_t above = word - ROOT;
+    uint64_t exponent = ((above + ONE) >> 52) | 0x4330000000000000u, rest = (above & LOW) + ROOT;
+    double k, f;
+    std::memcpy(&k, &exponent, sizeof k);
+    std::memcpy(&f, &rest, sizeof f);
+    k -= 0x1p52 + 1023;
+    f -= 1;
+    const double s = f / (2 + f), z = s * s, w = z * z, half = 0.5 * f * f;
+    const double late = 0x1.c71c51d8e78afp-3 + w * 0x1.39a09d078c69fp-3;
+    const double last = 0x1.7466496cb03dep-3 + w * 0x1.2f112df3e5244p-3;
+    const double even = w * (0x1.999999997fa04p-2 + w * late);
+    const double odd = z * (0x1.5555555555593p-1 + w * (0x1.2492494229359p-2 + w * last));
+    const double near = half - (s * (half + even + odd) + k * 0x1.a39ef35793c76p-33);
+    return k * 0x1.62e42feep-1 - (near - f);
+}
 // The largest number of a block; where it has none or only -inf, the lowest float, so that a
 // difference to it is a number.
 INLINE float largest_of(const float* x, int64_t n) {

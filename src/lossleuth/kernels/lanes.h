@@ -24,6 +24,7 @@ struct Lanes {
     alignas(64) double others[LANES];  // sums of powers without the target's
     alignas(64) double own[LANES];
     alignas(64) double totals[LANES];  // of the logits
+    alignas(64) double logs[LANES];    // of all powers over the target's, or of their sum alone
     alignas(64) int32_t targets[LANES];
 };
 
@@ -150,6 +151,19 @@ INLINE void powers_of_lanes(Lanes& lanes, int64_t width, double inverse, Real bo
         powers_of_some(lanes, first, width, static_cast<Real>(inverse), bottom);
 }
 
+// Whether the target has so much of the sum that their quotient is near 1.
+INLINE bool is_sure(double others, double own) { return own > (others + own) / 4; }
+
+LEVELLED void logs_across(Lanes& lanes) {
+    for (int64_t l = 0; l < LANES; l++) {
+        const double others = lanes.others[l], own = lanes.own[l], ratio = others / own;
+        const bool sure = is_sure(others, own);
+        const double u = sure ? 1 + ratio : others + own;
+        const double lost = sure ? ratio - (u - 1) : 0.0;  // of 1 + ratio by rounding
+        // Of a row that has no sum, of 0 or NaN, the quotient is NaN, and so is the loss.
+        lanes.logs[l] = logarithm(u) + lost / u;
+    }
+}
 LEVELLED void totals_across(Lanes& lanes, int64_t width) {
     for (int64_t l = 0; l < LANES; l++) lanes.totals[l] = 0;
     for (int64_t v = 0; v < width; v++)

@@ -53,12 +53,13 @@ struct Finished {
     double target;  // the gradient of the target's logit
 };
 
-// `own` is the target's power and `others` the sum of all others, each relative to `top`.
-Finished finish(const Problem& problem, double others, double own, double top, double logit,
-                double total) {
+// `own` is the target's power and `others` the sum of all others, each relative to `top`; `log` is
+// that of their sum over `own` where the target is sure, else that of their sum.
+Finished finish(const Problem& problem, double others, double own, double log, double top,
+                double logit, double total) {
     const double sum = others + own, smoothing = problem.smoothing;
     const double inverse = problem.inverse_temperature, width = problem.width;
-    double loss = own > sum / 4 ? std::log1p(others / own) : std::log(sum) + (top - logit) * inverse;
+    double loss = is_sure(others, own) ? log : log + (top - logit) * inverse;
     if (smoothing != 0) {
         const double mean = std::log(sum) + (top - total / width) * inverse;
         loss = (1 - smoothing) * loss + smoothing * mean;
@@ -125,7 +126,8 @@ double row_loss(const Problem& problem, const Element* x, Element* gradient, int
         scratch.sums[b] = factor;
     }
     own *= scratch.sums[target / BLOCK];
-    const Finished row = finish(problem, others, own, top, logit, sum_of_logits);
+    const double log = is_sure(others, own) ? std::log1p(others / own) : std::log(others + own);
+    const Finished row = finish(problem, others, own, log, top, logit, sum_of_logits);
     if (!gradient) return row.loss;
     const float less = offset_of(problem);
     for (int64_t b = 0; b < blocks; b++) {
@@ -168,10 +170,11 @@ void narrow_rows(const Problem& problem, int64_t first, int64_t last, Scratch& s
         if (problem.smoothing != 0) totals_across(lanes, problem.width);
         powers_across(lanes, problem.width, problem.inverse_temperature,
                       Split<Real>::BOTTOM);
+        logs_across(lanes);
         double target[LANES];
         for (int64_t l = 0; l < LANES; l++) {
-            const Finished row = finish(problem, lanes.others[l], lanes.own[l], lanes.tops[l],
-                                        lanes.logits[l], lanes.totals[l]);
+            const Finished row = finish(problem, lanes.others[l], lanes.own[l], lanes.logs[l],
+                                        lanes.tops[l], lanes.logits[l], lanes.totals[l]);
             if (l < count) problem.losses[start + l] = problem.counts(start + l) ? row.loss : 0;
             lanes.factors[l] = static_cast<float>(row.factor);
             target[l] = row.target;

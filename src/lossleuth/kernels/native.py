@@ -52,6 +52,9 @@ class Library:
             rows = (_POINTER, _COUNT, _POINTER)
             self.cross_entropy = _function(library, "cross_entropy", ctypes.c_int, *rows)
             self.divergence = _function(library, "divergence", ctypes.c_int, *rows)
+            # Numbers, rows, their width, the method, sums.
+            sums = (_POINTER, _COUNT, _COUNT, _COUNT, _POINTER)
+            self.row_sums = _function(library, "row_sums", None, *sums)
         except AttributeError as error:
             raise Unusable(f"{path.name} is of another release: {error}") from None
 

@@ -7,11 +7,13 @@ from lossleuth.report.blocks import Document
 from lossleuth.report.facts import Facts
 from lossleuth.report.glance import glance
 from lossleuth.report.limits import limits
+from lossleuth.report.precision import precision
 
 
 def document_of(facts: Facts) -> Document:
-    """Answer, proof, what it is not, the run at a glance, what was not tested."""
-    parts = [answer(facts), proof(facts), ruled_out(facts), glance(facts), *limits(facts)]
+    """Answer, proof, what it is not, the run at a glance, its precision, what was not tested."""
+    parts = [answer(facts), proof(facts), ruled_out(facts), glance(facts), precision(facts)]
+    parts += limits(facts)
     script = str(facts.header.get("script", "")) or "a run"
     seconds = f" in {facts.verdict.seconds:.0f} s" if facts.verdict.seconds else ""
     return Document(

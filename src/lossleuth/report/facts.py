@@ -16,6 +16,7 @@ from lossleuth.examiner.evidence import settings_of
 from lossleuth.examiner.examination import TRIALS
 from lossleuth.examiner.verdict import Verdict
 from lossleuth.record.read import Record
+from lossleuth.report.headroom import largest_activations
 from lossleuth.report.sampling import bunches
 from lossleuth.trial import saved_records
 from lossleuth.types import BadInput, Change
@@ -71,6 +72,11 @@ class Facts:
     origins: Mapping[str, Any] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
     trials: Sequence[TrialRun] = ()
+    # What rounding does to the gradient of the worst recorded step, as a share of it, and to its
+    # operations; the largest outputs of modules, where they were watched.
+    rounding: float = math.nan
+    operations: Sequence[Mapping[str, Any]] = ()
+    largest_activations: Sequence[float] = ()
 
     def of(self, name: str) -> Floats:
         """A scalar for each step; NaN where it is absent."""
@@ -82,7 +88,7 @@ SCALARS = (
     *("loss", "lr", "clip_factor", "supervised", "grad_norm", "seconds", "tokens_per_second"),
     *("unigram", "classes"),
 )
-COLUMNS = ("grad_rms", "update_ratio", "update_rms")
+COLUMNS = ("grad_rms", "update_ratio", "update_rms", "grad_max", "weight_rms", "moment2_rms")
 
 
 def facts_of(directory: Path, verdict: Verdict) -> Facts:
@@ -117,6 +123,8 @@ def facts_of(directory: Path, verdict: Verdict) -> Facts:
             last.get("origins", {}),
             last.get("provenance", {}).get("packages", {}),
             _trials(directory),
+            *_rounding(events.get("tape", [])),
+            largest_activations(events.get("activations", [])),
         )
 
 
@@ -127,6 +135,18 @@ def _true_losses(events: Mapping[str, list[dict[str, Any]]]) -> dict[int, float]
         if loss is not None:
             found[int(data["step"])] = float(loss)
     return dict(sorted(found.items()))
+
+
+def _rounding(windows: Sequence[Mapping[str, Any]]) -> tuple[float, list[Mapping[str, Any]]]:
+    """What replays in the recorded types lose: of the worst step, and of its operations."""
+    worst: tuple[float, list[Mapping[str, Any]]] = (math.nan, [])
+    for data in windows:
+        truths = data.get("gradient_truth") or ()
+        floors = [t["floor"] for t in truths if t.get("untested") is None and "floor" in t]
+        known = [float(x) for x in floors if x is not None and math.isfinite(x)]
+        if known and not max(known) <= worst[0]:
+            worst = max(known), list(data.get("precision") or ())
+    return worst
 
 
 def _vocabulary(

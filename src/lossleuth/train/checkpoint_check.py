@@ -15,7 +15,7 @@ from typing import Any
 from lossleuth.settings import resolve
 from lossleuth.train.model import ModelShape
 from lossleuth.train.oracle import parameter_shapes
-from lossleuth.train.settings import TrainSettings
+from lossleuth.train.settings import TrainSettings, as_it_was
 from lossleuth.train.tokenizer import load_tokenizer
 from lossleuth.types import BadInput
 
@@ -57,7 +57,7 @@ def read_header(path: Path, metadata: Mapping[str, str]) -> Header:
         raise refused(path, f"format version {version!r}, this release reads {VERSION}")
     _check_fields(path, "header", saved, HEADER_FIELDS)
     _check_fields(path, "shape", saved["shape"], SHAPE_FIELDS)
-    header = Header(**saved)
+    header = Header(**saved | {"settings": as_it_was(saved["settings"])})
     _check_settings(path, header)
     return header
 

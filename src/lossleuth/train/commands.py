@@ -26,7 +26,7 @@ from lossleuth.train.generate import Sampling, generate
 from lossleuth.train.memory import memory_told_plainly
 from lossleuth.train.output import patient_console
 from lossleuth.train.precision import device_at_hand
-from lossleuth.train.prepare import prepare
+from lossleuth.train.prepare import Prepared, prepare
 from lossleuth.train.resume import check_place, saved_settings
 from lossleuth.train.run_directory import check_free
 from lossleuth.train.session import Session
@@ -91,8 +91,8 @@ def run_evaluation(run: Path, files: Sequence[str], *, as_json: bool) -> None:
         print(result.sentence())
 
 
-def _evaluate_held_back(checkpoint: Checkpoint) -> Evaluation:
-    """On the documents that the run itself held back."""
+def own_data(checkpoint: Checkpoint) -> Prepared:
+    """The data that the run was made with, if they are still the same."""
     settings = saved_settings(checkpoint)
     corpus = read_corpus(settings.data)
     prepared = prepare(corpus, settings, checkpoint.tokenizer())
@@ -100,8 +100,14 @@ def _evaluate_held_back(checkpoint: Checkpoint) -> Evaluation:
         raise BadInput(
             f"the data that the run was made with ({checkpoint.header.data})",
             f"{corpus.source} has changed ({prepared.fingerprint})",
-            "name the files to evaluate on with --data",
+            "bring the same text back, or name files to `evaluate` with --data",
         )
+    return prepared
+
+
+def _evaluate_held_back(checkpoint: Checkpoint) -> Evaluation:
+    """On the documents that the run itself held back."""
+    settings, prepared = saved_settings(checkpoint), own_data(checkpoint)
     return evaluate(
         checkpoint.model().to(device_at_hand(settings.device)),
         prepared.tokens,
@@ -110,6 +116,7 @@ def _evaluate_held_back(checkpoint: Checkpoint) -> Evaluation:
         target_bytes=prepared.validation_bytes,
         unknown_share=prepared.validation_unknown,
         precision=settings.precision,
+        kernel=settings.loss_kernel,
     )
 
 
@@ -129,6 +136,7 @@ def _evaluate_files(checkpoint: Checkpoint, files: Sequence[str]) -> Evaluation:
             target_bytes=bytes_of_targets(tokens, spans, tokenizer),
             unknown_share=tokenizer.unknown_share(targets_of(tokens, spans)),
             precision=settings.precision,
+            kernel=settings.loss_kernel,
         )
 
 

@@ -79,9 +79,10 @@ def evaluate(
     target_bytes: int | None,
     unknown_share: float = 0.0,
     precision: str = "float32",
+    kernel: str = "auto",
 ) -> Evaluation:
     """Weigh every window by its tokens; the error is over windows, which are nearly independent."""
-    sums = window_sums(model, tokens, windows, batch=batch, precision=precision)
+    sums = window_sums(model, tokens, windows, batch=batch, precision=precision, kernel=kernel)
     loss = math.fsum(sums) / windows.targets
     residuals = sums - loss * windows.lengths
     k = len(residuals)
@@ -91,7 +92,13 @@ def evaluate(
 
 
 def window_sums(
-    model: nn.Module, tokens: Tokens, windows: Windows, *, batch: int, precision: str = "float32"
+    model: nn.Module,
+    tokens: Tokens,
+    windows: Windows,
+    *,
+    batch: int,
+    precision: str = "float32",
+    kernel: str = "auto",
 ) -> NDArray[np.float64]:
     """Cross-entropy summed over the targets of each window: two models can be compared by these."""
     device = next(model.parameters()).device
@@ -101,8 +108,8 @@ def window_sums(
     try:
         with torch.inference_mode(), autocast(device, precision):
             for part in validation_batches(tokens, windows, batch):
-                logits_BTV = model(part.inputs_BT.to(device)).float()
-                losses_BT = token_losses(logits_BTV, part.targets_BT.to(device))
+                logits_BTV = model(part.inputs_BT.to(device))
+                losses_BT = token_losses(logits_BTV, part.targets_BT.to(device), kernel)
                 sums.extend(losses_BT.double().sum(dim=1).tolist())
     finally:
         model.train(was_training)

@@ -68,7 +68,8 @@ def train(
             # forward
             with autocast(device, settings.precision):
                 logits_BTV = model(batch.inputs_BT.to(device))
-            part = mean_loss(logits_BTV.float(), batch.targets_BT.to(device), tokens)
+            targets_BT = batch.targets_BT.to(device)
+            part = mean_loss(logits_BTV, targets_BT, tokens, settings.loss_kernel)
             # backward
             part.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             loss += part.item()

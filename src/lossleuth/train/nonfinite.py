@@ -48,7 +48,7 @@ def _in_forward(model: nn.Module, batches: list[Batch]) -> str | None:
             for batch in batches:
                 device = next(model.parameters()).device
                 losses = token_losses(
-                    model(batch.inputs_BT.to(device)).float(), batch.targets_BT.to(device)
+                    model(batch.inputs_BT.to(device)), batch.targets_BT.to(device)
                 )
                 if found:
                     return found[0]

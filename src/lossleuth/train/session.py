@@ -24,6 +24,7 @@ from lossleuth.train.corpus import read_corpus
 from lossleuth.train.data import BatchOrder, make_batch, misaligned
 from lossleuth.train.evaluate import Evaluation, evaluate
 from lossleuth.train.loop import Step, make_optimizer, train
+from lossleuth.train.loss import who_computes
 from lossleuth.train.memory import check_memory
 from lossleuth.train.model import LanguageModel, ModelShape
 from lossleuth.train.nonfinite import bad_parameter
@@ -166,6 +167,8 @@ class Session:
             f"unigram {floors.unigram:.4f}, bigram {floors.bigram:.4f}"
         )
         yield f"model: {parameters:,} parameters; run directory: {self.directory}"
+        device = next(self.model.parameters()).device.type
+        yield who_computes(self.settings.loss_kernel, device)
         warmup, steps = self.settings.warmup, self.settings.steps
         if warmup >= steps:
             yield f"note: a warm-up of {warmup} steps in a run of {steps}: the rate only rises"
@@ -211,6 +214,7 @@ class Session:
             target_bytes=prepared.validation_bytes,
             unknown_share=prepared.validation_unknown,
             precision=self.settings.precision,
+            kernel=self.settings.loss_kernel,
         )
         shown.say(f"validation at step {self.step}: {result.sentence()}")
         if log:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lossleuth.settings import setting
 from lossleuth.types import BadInput
+
+LOSS_KERNELS = ("auto", "lossleuth", "torch")
+# What runs did that were saved before a setting was there.
+BEFORE = {"loss_kernel": "torch"}
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,11 @@ class TrainSettings:
     clip: float = setting(1.0, "largest norm of the whole gradient; 0: no clipping", minimum=0)
     precision: str = setting("float32", "dtype of matrix products", choices=("float32", "bfloat16"))
     compile: bool = setting(False, "compile the model (slow start, faster steps)")
+    loss_kernel: str = setting(
+        "auto",
+        "who computes the loss; auto: we do on the CPU, else torch",
+        choices=LOSS_KERNELS,
+    )
     device: str = setting("auto", "where to train", choices=("auto", "cpu", "cuda"))
     seed: int = setting(0, "seed of weights, order, dropout and split", minimum=0)
     evaluate_every: int = setting(200, "steps between evaluations", minimum=1)
@@ -67,3 +78,12 @@ class TrainSettings:
     def window_stride(self) -> int:
         """Tokens between the starts of two windows."""
         return self.stride or self.context
+
+
+def as_it_was(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Saved settings, with what was done at the time where the setting is newer than the run.
+
+    >>> as_it_was({"steps": 5})
+    {'loss_kernel': 'torch', 'steps': 5}
+    """
+    return {**BEFORE, **saved}
