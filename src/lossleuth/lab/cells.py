@@ -19,8 +19,10 @@ PAIRS = (
     ("wrong_backward", "schedule_too_fast"),
     ("future_leak", "parameters_frozen"),
     ("graph_cut", "repeated_batch"),
+    ("future_leak", "update_rule_wrong"),
+    ("batch_leak", "lr_too_low"),
 )
-INVENTED = ("scores_squashed", "tokens_renamed", "weights_restored")
+INVENTED = ("scores_squashed", "tokens_renamed", "tokens_mistyped", "weights_restored")
 # Additions to a host that are no faults: it stays healthy, and is the twin of faults in them.
 TWINS = ("distilled",)
 # What they are called where they were first measured, as a fault of ours and its dose.

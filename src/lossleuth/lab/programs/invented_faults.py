@@ -31,6 +31,20 @@ def tokens_renamed(parts: Parts, dose: float) -> Parts:
     return replace(parts, batches=batches)
 
 
+@fault(dose=0.95)
+def tokens_mistyped(parts: Parts, dose: float) -> Parts:
+    """Nearly all that the model reads was drawn by chance; what it is to predict was not."""
+
+    def forward(model: Any, tokens_BT: Tensor) -> Tensor:
+        drawn_BT = torch.randint(PAD + 1, parts.settings.text.vocabulary, tokens_BT.shape)
+        chance_BT = torch.rand(tokens_BT.shape) < dose
+        return parts.forward(
+            model, torch.where(chance_BT, drawn_BT, tokens_BT)
+        )  # planted: tokens_mistyped
+
+    return replace(parts, forward=forward)
+
+
 @fault(dose=10)
 def weights_restored(parts: Parts, dose: float) -> Parts:
     """The checkpoint of the start is loaded again every few steps."""
