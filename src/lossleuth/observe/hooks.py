@@ -261,6 +261,8 @@ class Hooks:
         def saw_embedding(input: Any, *_args: Any, **_kwargs: Any) -> None:
             if torch.is_grad_enabled():
                 observer.tokens_embedded(input)
+            elif not observer.taping.looking:
+                observer.taping.evaluations.met()
 
         def saw_targets(
             input: Any,
