@@ -31,20 +31,32 @@ class Evaluations:
         # Lookups before each step that had any, and the fewest before any step.
         self._counts: dict[int, int] = {}
         self._fewest: int | None = None
+        self._compared: set[int] = set()
         self._is_due = False
         self._begun = 0
         self._found = 0
 
-    def met(self) -> None:
+    def looked_up(self) -> None:
         """Tokens were looked up without gradients."""
         self._lookups += 1
+
+    def compared(self) -> None:
+        """Scores were compared with targets without gradients: no mere sampling of texts."""
+        self._compared.add(self._step)
+
+    @property
+    def surely(self) -> list[int]:
+        """Those of them in which something was compared."""
+        return [step for step in self.steps if step in self._compared]
 
     @property
     def steps(self) -> list[int]:
         """The steps before which there was an evaluation."""
         counts = self._counts | ({self._step: self._lookups} if self._lookups else {})
         fewest = 0 if self._fewest is None else self._fewest
-        return [step for step, count in counts.items() if count > fewest]
+        found = [step for step, count in counts.items() if count > fewest]
+        # Where some compare, the others are something else.
+        return [step for step in found if step in self._compared] or found
 
     def begin(self, step: int) -> bool:
         """A step begins; whether it is to be recorded because an evaluation is due before it."""

@@ -340,7 +340,7 @@ class Observer:
         if not self._window.empty:
             self._event("unfinished", self._unfinished())
         summary: dict[str, Any] = {"steps": self.steps, "own_seconds": self.own_seconds}
-        summary["evaluated"] = self.taping.evaluations.steps
+        summary["evaluated"] = self.taping.evaluations.surely
         summary["scheduled"] = [
             [type(s).__name__, int(getattr(s, "last_epoch", -1))] for s in self.made_schedulers
         ]

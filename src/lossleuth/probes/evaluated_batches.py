@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.probes.padding import past_the_end
-from lossleuth.tape.excerpt import Index
+from lossleuth.tape.excerpt import Index, without_graph
 from lossleuth.tape.replay import Replay
 from lossleuth.tape.roles import PICKS, Roles, roles_of, token_values
 from lossleuth.tape.schemas import is_random
@@ -64,12 +64,12 @@ def evaluated_batches(window: Window, index: Index) -> Found:
         made = pick.outputs[0]
         if made is None:
             continue
-        excerpt = index.excerpt([made], pick.number + 1)
-        if _is_alive(excerpt):
-            continue
+        recorded = index.excerpt([made], pick.number + 1)
+        # Under autocast, cast weights ask for gradients even where nothing else may.
+        excerpt = without_graph(recorded)
         run = Backward(len(excerpt.operations), [made], [None], {})
         roles = roles_of(excerpt, run)
-        if roles.logits is None or roles.logits in found:
+        if roles.logits is None or roles.logits in found or _has_graph(recorded, roles.logits):
             continue
         room -= math.prod(tape.layouts[roles.logits].shape)
         if room < 0 or len(found) >= MOST_BATCHES:
@@ -93,13 +93,10 @@ def _picks(tape: Tape, followed: set[int]) -> Iterator[Operation]:
             yield operation
 
 
-def _is_alive(tape: Tape) -> bool:
-    """Whether autograd takes part: a forward pass that was perhaps meant to be differentiated."""
-    return any(
-        live and tape.groups[i] not in tape.leaves
-        for operation in tape.operations
-        for i, live in zip(operation.inputs, operation.live, strict=True)
-    )
+def _has_graph(tape: Tape, logits: int) -> bool:
+    """Whether scores could be differentiated where they are used: then they are for training."""
+    uses = [op for op in tape.operations if logits in op.inputs]
+    return any(op.live[op.inputs.index(logits)] for op in uses)
 
 
 def _batch(tape: Tape, roles: Roles) -> EvaluatedBatch:

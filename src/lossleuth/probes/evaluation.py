@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from lossleuth.probes.accuracy import Accuracy, accuracies
 from lossleuth.probes.alignment import OFFSETS
 from lossleuth.probes.counted_rows import Counted, counted_rows
 from lossleuth.probes.evaluated_batches import EvaluatedBatch, evaluated_batches
@@ -25,6 +26,8 @@ from lossleuth.tape.window import Window
 
 # How near a number has to be to a sum of cross-entropies to be one.
 SAME = 1e-5
+# What a number is taken through without becoming another one.
+_SAME = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Measured:
     count: int
     # A weighted mean of cross-entropies ("mean"), that of a sum, its exponential, or none of these.
     kind: str
+    # Whether the last thing that was done to it is an exponential.
+    is_exponential: bool = False
     # What it is as a mean over what it counts, and that mean with one thing put right.
     mean: float | None = None
     evenly: float | None = None
@@ -75,6 +80,7 @@ class Evaluation:
     true: float | None
     count: int
     metrics: list[Metric]
+    accuracies: list[Accuracy] = field(default_factory=list)
     # Whether some batches were left out, and why.
     whole: bool = True
     untested: str | None = None
@@ -85,10 +91,12 @@ def evaluation(window: Window) -> Evaluation | None:
     index = Index(window.tape)
     found = evaluated_batches(window, index)
     batches = found.batches
+    guessed = accuracies(window, index)
     if not batches:
-        if found.problem is None:
+        if found.problem is None and not guessed:
             return None
-        return Evaluation(0, None, 0, [], whole=False, untested=found.problem)
+        whole, problem = found.problem is None, found.problem
+        return Evaluation(0, None, 0, [], guessed, whole=whole, untested=problem)
     metrics: dict[tuple[str | None, bool, int], Metric] = {}
     truths: dict[int, tuple[float, float, int]] = {}
     for scalar in metric_scalars(window.tape, {b.logits: i for i, b in enumerate(batches)}):
@@ -107,7 +115,13 @@ def evaluation(window: Window) -> Evaluation | None:
     count = sum(c for _, _, c in truths.values())
     true = sum(mean * c for _, mean, c in truths.values()) / count if count else None
     return Evaluation(
-        len(batches), true, count, list(metrics.values()), found.whole, found.problem
+        len(batches),
+        true,
+        count,
+        list(metrics.values()),
+        guessed,
+        whole=found.whole,
+        untested=found.problem,
     )
 
 
@@ -137,7 +151,8 @@ def _measured(
         total, weight = sum(p.total for p in parts), sum(p.weight for p in parts)
         kind, scale = _kind(value, total, weight, parts)
     if kind == "other":
-        return Measured(given, scalar.batches, texts, count, kind, floor=floor), truths
+        last = _is_exponential(index, scalar.tensor)
+        return Measured(given, scalar.batches, texts, count, kind, last, floor=floor), truths
     weight = sum(p.weight for p in parts) / scale
     real = sum(p.real_weight for p in parts) / scale
     reals = sum(p.real_count for p in parts)
@@ -161,6 +176,13 @@ def _measured(
         floor=floor,
     )
     return counted, truths
+
+
+def _is_exponential(index: Index, number: int) -> bool:
+    maker = index.maker(number)
+    while maker is not None and maker.name in _SAME and maker.inputs:
+        maker = index.maker(maker.inputs[0])
+    return maker is not None and maker.name in ("exp", "exp2", "exp_")
 
 
 def _kind(value: float, total: float, weight: float, parts: Sequence[_Part]) -> tuple[str, float]:
@@ -188,7 +210,9 @@ def _differentiated(
         return float(made), [torch.zeros_like(b.rows_NV, dtype=torch.float64) for b in chosen]
     found = torch.autograd.grad(made.reshape(()), list(leaves.values()), allow_unused=True)
     derivatives = [
-        torch.zeros_like(b.rows_NV, dtype=torch.float64) if g is None else g.reshape(len(b.rows_NV), -1)
+        torch.zeros_like(b.rows_NV, dtype=torch.float64)
+        if g is None
+        else g.reshape(len(b.rows_NV), -1)
         for b, g in zip(chosen, found, strict=True)
     ]
     return float(made.detach()), derivatives

@@ -90,7 +90,5 @@ def _numbered(
             continue
         known[tensor] = len(known)
         batches = tuple(sorted(of))
-        scalars[tensor, at] = MetricScalar(
-            tensor, at, batches, place, read, value, known[tensor]
-        )
+        scalars[tensor, at] = MetricScalar(tensor, at, batches, place, read, value, known[tensor])
     return list(scalars.values())

@@ -72,6 +72,12 @@ class Index:
         return [tape.operations[i] for i in chosen]
 
 
+def without_graph(tape: Tape) -> Tape:
+    """The same, with nothing in it that asks for gradients."""
+    dead = [replace(op, live=(False,) * len(op.live)) for op in tape.operations]
+    return replace(tape, operations=dead)
+
+
 def _renumbered(tape: Tape, kept: list[int]) -> Tape:
     operations = [replace(tape.operations[old], number=new) for new, old in enumerate(kept)]
     opaque = {number: bisect_left(kept, at) for number, at in tape.opaque.items()}
