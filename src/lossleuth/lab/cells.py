@@ -21,6 +21,8 @@ PAIRS = (
     ("graph_cut", "repeated_batch"),
 )
 INVENTED = ("scores_squashed", "tokens_renamed", "weights_restored")
+# A host with an evaluation and no fault.
+EVALUATED = "evaluated"
 # What they are called where they were first measured, as a fault of ours and its dose.
 PEERS_FAULTS: dict[str, tuple[str, float | None]] = {
     "badfn": ("wrong_backward", None),
@@ -68,7 +70,7 @@ class Cell:
     @property
     def wanted(self) -> tuple[str, ...]:
         """The causes that are to be proven; none where it is healthy or nobody's business."""
-        return tuple(f for f in self.faults if f not in INVENTED)
+        return tuple(f for f in self.faults if f not in (*INVENTED, EVALUATED))
 
 
 def unfit(fault: Fault, host: str) -> str | None:
@@ -81,6 +83,7 @@ def singles() -> list[Cell]:
     found = []
     for host in HOSTS:
         found += [Cell(host, HEALTHY), Cell(host, "healthy_sgd", rule="sgd")]
+        found.append(Cell(host, f"healthy_{EVALUATED}", (EVALUATED,)))
         for cause in causes():
             fault = fault_of(cause.id)
             if unfit(fault, host) is None:

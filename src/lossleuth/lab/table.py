@@ -7,7 +7,18 @@ from pathlib import Path
 
 from lossleuth.catalogue import causes
 from lossleuth.files import replace_file
-from lossleuth.lab.cells import HEALTHY, HOSTS, PEERS, Cell, invented, pairs, peers, singles, unfit
+from lossleuth.lab.cells import (
+    EVALUATED,
+    HEALTHY,
+    HOSTS,
+    PEERS,
+    Cell,
+    invented,
+    pairs,
+    peers,
+    singles,
+    unfit,
+)
 from lossleuth.lab.examined import is_located
 from lossleuth.lab.programs.planting import fault_of
 from lossleuth.lab.rows import Row
@@ -37,7 +48,7 @@ def table(rows: Mapping[str, Row]) -> str:
         lines.append(f"Seconds to a verdict: median {median:.0f}, most {seconds[-1]:.0f}.")
     lines += ["", f"| fault | {' | '.join(HOSTS)} |", f"|---{'|---' * len(HOSTS)}|"]
     by_name = {(cell.host, cell.name): cell for cell in singles()}
-    for name in (HEALTHY, "healthy_sgd", *(cause.id for cause in causes())):
+    for name in (HEALTHY, "healthy_sgd", f"healthy_{EVALUATED}", *(cause.id for cause in causes())):
         told = [_told(by_name.get((host, name)), rows, _reason(name, host)) for host in HOSTS]
         lines.append(f"| {_titled(name)} | {' | '.join(told)} |")
     for title, cells in (
