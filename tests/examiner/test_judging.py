@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from small_examinations import always, cause, says
 
-from lossleuth.examiner.judging import judge_all, stood_down, wanted, without_trials
-from lossleuth.types import Change, Evidence, Judgement, Status, Wrongness
+from lossleuth.examiner.judging import (
+    explained,
+    judge_all,
+    stood_down,
+    wanted,
+    without_trials,
+)
+from lossleuth.types import Change, Evidence, Judgement, Stage, Status, Wrongness
 
 TRY = (Change.of("hold_lr"),)
 
@@ -65,3 +73,12 @@ def test_where_no_trial_can_be_made_only_faults_that_are_seen_stay_suspected() -
     found = without_trials({"a": seen, "b": guessed})
     assert found["a"] is seen
     assert (found["b"].status, found["b"].wants) == (Status.UNTESTED, ())
+
+
+def test_a_wrong_number_in_an_evaluation_stands_in_nobodys_way() -> None:
+    judgements = {"number": says(Status.PROVEN), "rate": says(Status.SUSPECTED, wants=TRY)}
+    plain = [cause(i, always(j)) for i, j in judgements.items()]
+    number = replace(plain[0], stage=Stage.EVALUATION)
+    for look in (stood_down, explained):
+        assert look([number, plain[1]], judgements) == judgements
+        assert look(plain, judgements)["rate"].status is Status.UNTESTED

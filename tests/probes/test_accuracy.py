@@ -33,9 +33,7 @@ def shifted_guesses(model: SmallModel) -> None:
         guesses[:, :-2].reshape(-1).eq(tokens[:, 2:].reshape(-1)).float().mean().item()
 
 
-@pytest.mark.parametrize(
-    ("measure", "offset"), [(right, 1), (unshifted, 0), (shifted_guesses, 2)]
-)
+@pytest.mark.parametrize(("measure", "offset"), [(right, 1), (unshifted, 0), (shifted_guesses, 2)])
 def test_the_offset_of_labels_is_found(measure: object, offset: int) -> None:
     found = accuracies_of(evaluated(measure))  # type: ignore[arg-type]  # a measurement
     assert [(a.offset, a.explained) for a in found] == [(offset, 1.0)] * 2

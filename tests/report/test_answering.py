@@ -104,3 +104,12 @@ def test_a_cause_of_another_version_is_no_crash() -> None:
     assert section is not None
     assert "does not know this cause" in texts(section.blocks)
     assert any(isinstance(b, Paragraph) for b in section.blocks)
+
+
+def test_a_wrong_number_is_told_from_a_fault_of_the_training() -> None:
+    wrong = Judgement(Status.PROVEN, "2.5 is printed, 2.1 is true")
+    told = replace(verdict(), judgements={"mean_of_means": wrong}, ranked=["mean_of_means"])
+    assert "no fault of the training was found: mean_of_means" in answer_sentence(Facts(told))
+    section = proof(Facts(told))
+    assert section is not None
+    assert "the weights do not depend on this number" in texts(section.blocks)

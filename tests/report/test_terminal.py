@@ -102,3 +102,11 @@ def test_colour_is_for_terminals_whose_users_want_it(monkeypatch: pytest.MonkeyP
     coloured = list(lines(verdict("healthy", {}), coloured=True))
     assert coloured[0] == f"\x1b[1;32m{plain[0]}\x1b[0m"
     assert coloured[-1] == plain[-1]
+
+
+def test_a_wrong_number_is_not_called_the_cause_of_a_bad_training() -> None:
+    wrong = Judgement(Status.PROVEN, "2.5 is printed, 2.1 is true", Where("train.py", 2))
+    told = verdict("proven", {"mean_of_means": wrong}, "mean_of_means")
+    first = " ".join(list(lines(told))[:2])
+    assert first.startswith("A reported number is wrong, and no fault of the training was found")
+    assert "mean_of_means, at train.py:2." in first

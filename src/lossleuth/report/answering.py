@@ -23,12 +23,10 @@ from lossleuth.report.numbers import shown
 from lossleuth.report.repair import repair_of
 from lossleuth.report.sampling import sampled
 from lossleuth.report.sources import source_at, told
-from lossleuth.report.terminal import NOT_THE_TRAINING
-from lossleuth.types import Effect, Judgement, Stage, Status
+from lossleuth.report.terminal import NOT_THE_TRAINING, OF_EVALUATION
+from lossleuth.types import Effect, Judgement, Status
 
 SUMMARIES = {cause.id: cause.summary for cause in causes()}
-# Faults of a reported number: the weights do not depend on it.
-OF_EVALUATION = {cause.id for cause in causes() if cause.stage is Stage.EVALUATION}
 
 
 def answer(facts: Facts) -> Section:

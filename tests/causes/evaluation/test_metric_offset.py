@@ -34,9 +34,7 @@ def test_an_accuracy_that_is_not_shifted_is_proven_though_the_loss_is() -> None:
 
 
 def test_an_accuracy_without_any_loss_is_enough() -> None:
-    check_proven(
-        judge(seen(evaluation([]) | {"accuracies": [accuracy(0)]})), Where("train.py", 31)
-    )
+    check_proven(judge(seen(evaluation([]) | {"accuracies": [accuracy(0)]})), Where("train.py", 31))
 
 
 def test_metrics_at_the_offset_of_the_loss_are_sound() -> None:

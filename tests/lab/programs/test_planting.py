@@ -6,16 +6,16 @@ import pytest
 from small_hosts import losses, small
 
 from lossleuth.catalogue import causes
-from lossleuth.lab.cells import HOSTS, INVENTED, PAIRS
+from lossleuth.lab.cells import EVALUATED, HOSTS, INVENTED, PAIRS
 from lossleuth.lab.programs.planting import SGD_RATE, Planted, asked, fault_of, faults, planted
 from lossleuth.types import BadInput
 
 
 def test_every_cause_has_a_fault_and_the_rest_is_invented() -> None:
-    assert set(faults()) == {cause.id for cause in causes()} | set(INVENTED)
+    assert set(faults()) == {cause.id for cause in causes()} | {*INVENTED, EVALUATED}
 
 
-@pytest.mark.parametrize("name", sorted(faults()))
+@pytest.mark.parametrize("name", sorted(set(faults()) - {EVALUATED}))
 def test_a_fault_says_what_it_is_and_where_in_every_host(name: str) -> None:
     fault = fault_of(name)
     assert (fault.plant.__doc__ or "").endswith(".")
@@ -30,7 +30,7 @@ def test_a_fault_says_what_it_is_and_where_in_every_host(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(faults()))
 def test_a_fault_is_in_the_file_of_its_stage(name: str) -> None:
-    stages = {cause.id: cause.stage.value for cause in causes()}
+    stages = {cause.id: cause.stage.value for cause in causes()} | {EVALUATED: "evaluation"}
     assert fault_of(name).file.stem == f"{stages.get(name, 'invented')}_faults"
 
 
