@@ -123,7 +123,7 @@ class Taping:
             # What torch has to say about our computations is not for the program's user.
             with warnings.catch_warnings(), neutral(wide=False, gradients=True):
                 warnings.simplefilter("ignore")
-                found = {"step": window.step} | look(window)
+                found: dict[str, Any] = {"step": window.step} | look(window)
             self.evaluations.looked(found.get("evaluation"))
             return found | {"printed": [self._printed_before, printed_so_far()]}
         finally:

@@ -22,11 +22,13 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lossleuth.causes.reasoning import where_of
 from lossleuth.causes.reported_numbers import (
     UNHARMED,
+    Numbers,
     cross_entropies,
     finite,
     measured,
@@ -86,12 +88,12 @@ def judge(evidence: Evidence) -> Judgement:
     return refuted(f"{compared} of {seen} metrics compare with the token after, as the loss does")
 
 
-def _is_wrong(found: dict[str, Any]) -> bool:
+def _is_wrong(found: Mapping[str, Any]) -> bool:
     explained, following = found["explained"], found["next_explained"]
-    return found["offset"] != 1 and explained >= EXPLAINED and following < COINCIDENCE
+    return bool(found["offset"] != 1 and explained >= EXPLAINED and following < COINCIDENCE)
 
 
-def _proven_loss(where: Where | None, numbers: list[dict[str, Any]]) -> Judgement:
+def _proven_loss(where: Where | None, numbers: Numbers) -> Judgement:
     last = numbers[-1]
     reported, right = over_tokens(numbers, "mean"), over_tokens(numbers, "aligned")
     because = (
@@ -108,7 +110,7 @@ def _proven_loss(where: Where | None, numbers: list[dict[str, Any]]) -> Judgemen
     )
 
 
-def _proven_accuracy(last: dict[str, Any], times: int) -> Judgement:
+def _proven_accuracy(last: Mapping[str, Any], times: int) -> Judgement:
     because = (
         f"The accuracy compares best guesses with the token at offset {last['offset']} in "
         f"{last['explained']:.0%} of {last['count']} positions, the loss that is trained with that "

@@ -129,15 +129,15 @@ def _wrong(evaluation: Evaluation, plain: set[float]) -> Iterator[tuple[Key, boo
                         telling = told["digits"] >= TELLING_DIGITS and told["line"] in lines
                         one = _Perplexity(told["value"], exponent, true, what, place)
                         yield (place, made.part, name), telling, one
-    for exponent, told in _pairs(evaluation, plain):
-        sum_of = _sum_of(evaluation, exponent)
+    for taken, told in _pairs(evaluation, plain):
+        sum_of = _sum_of(evaluation, taken)
         if sum_of is not None:
             what, place = sum_of
-            telling = min(exponent["digits"], told["digits"]) >= TELLING_DIGITS
+            telling = min(taken["digits"], told["digits"]) >= TELLING_DIGITS
             yield (
                 ("sum",),
                 telling,
-                _Perplexity(told["value"], exponent["value"], true, what, place),
+                _Perplexity(told["value"], taken["value"], true, what, place),
             )
     for cap in CAPS:
         if true > cap + FEWEST_NATS:
