@@ -79,6 +79,18 @@ def test_a_smoothed_loss_is_none_of_these_but_the_truth_is_known_from_it() -> No
     assert measured.true == pytest.approx(found(read_means).true, abs=1e-6)
 
 
+def test_an_evaluation_in_inference_mode_is_taken_apart_as_well() -> None:
+    def measure(model: SmallModel) -> None:
+        with torch.inference_mode():
+            for tokens in held_back():
+                chances = model(tokens[:, :-1]).log_softmax(-1)
+                chances.gather(-1, tokens[:, 1:, None]).mean().neg().item()
+
+    measured = found(measure)
+    assert [n.kind for n in read(measured)] == ["mean", "mean"]
+    assert measured.true == pytest.approx(found(read_means).true, abs=1e-6)
+
+
 def test_dropout_makes_another_number() -> None:
     def dropping(model: SmallModel) -> None:
         model.between = lambda x: F.dropout(x, 0.5)

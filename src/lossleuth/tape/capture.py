@@ -117,7 +117,9 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
     def _quietly(self, make: Callable[[], Tensor]) -> Tensor:
         self.ignoring += 1
         try:
-            return make()
+            # A copy that was made in inference mode could not be differentiated with later.
+            with torch.inference_mode(mode=False):
+                return make()
         finally:
             self.ignoring -= 1
 
