@@ -22,6 +22,8 @@ def number(value: float, count: int = 100, **fields: Any) -> dict[str, Any]:
         "is_exponential": False,
         "mean": value,
         "evenly": value,
+        "by_batch": value,
+        "by_text": value,
         "unpadded": value,
         "undropped": value,
         "aligned": value,

@@ -60,7 +60,30 @@ def test_a_mean_of_means_weighs_tokens_unevenly() -> None:
     assert number.batches == (0, 1)
     assert number.mean == pytest.approx(number.value, abs=1e-6)
     assert number.evenly == pytest.approx(number.true)
-    assert abs(number.mean - (number.evenly or 0)) > 0.01
+    assert number.by_batch == pytest.approx(number.mean)
+    assert abs((number.mean or 0) - (number.evenly or 0)) > 0.01
+
+
+def test_a_difference_of_two_losses_is_no_mean() -> None:
+    def measure(model: SmallModel) -> None:
+        first, second = (shifted_loss(model, tokens) for tokens in held_back())
+        (2 * first - second).item()
+
+    (number,) = read(found(measure))
+    assert (number.kind, number.mean) == ("other", None)
+
+
+def test_an_entropy_does_not_ask_for_the_next_token() -> None:
+    def entropy(scores: Tensor, targets: Tensor) -> Tensor:
+        # Picked from as well, or nothing would tell that these are scores.
+        chances = scores.log_softmax(-1)
+        picked = chances.gather(-1, targets[..., None]).detach().mean()
+        return -(chances.exp() * chances).sum(-1).mean() + 0 * picked
+
+    for number in read(found(each(entropy))):
+        assert number.kind == "other"
+        assert number.next_explained < 0.5
+    assert all(n.next_explained == 1.0 for n in read(found(read_smoothed)))
 
 
 def test_a_sum_and_an_exponential_are_known() -> None:

@@ -46,6 +46,9 @@ class Measured:
     # What it is as a mean over what it counts, and that mean with one thing put right.
     mean: float | None = None
     evenly: float | None = None
+    # The mean of the means of its batches, and the same with batches weighing as many texts.
+    by_batch: float | None = None
+    by_text: float | None = None
     unpadded: float | None = None
     undropped: float | None = None
     aligned: float | None = None
@@ -147,16 +150,28 @@ def _measured(
     texts, count = sum(b.texts for b in chosen), sum(len(p.counted.places) for p in parts)
     floor = abs(given - value)
     kind, scale = "other", 1.0
-    if parts and all(p.counted.is_plain for p in parts):
+    offset, explained, following = _offset(parts)
+    if parts and all(p.counted.is_plain for p in parts) and _same_sign(parts):
         total, weight = sum(p.total for p in parts), sum(p.weight for p in parts)
         kind, scale = _kind(value, total, weight, parts)
     if kind == "other":
-        last = _is_exponential(index, scalar.tensor)
-        return Measured(given, scalar.batches, texts, count, kind, last, floor=floor), truths
+        other = Measured(
+            given,
+            scalar.batches,
+            texts,
+            count,
+            kind,
+            _is_exponential(index, scalar.tensor),
+            offset=offset,
+            explained=explained,
+            next_explained=following,
+            floor=floor,
+        )
+        return other, truths
     weight = sum(p.weight for p in parts) / scale
     real = sum(p.real_weight for p in parts) / scale
     reals = sum(p.real_count for p in parts)
-    offset, explained, following = _offset(parts)
+    means = [p.total / p.weight for p in parts]
     counted = Measured(
         given,
         scalar.batches,
@@ -165,6 +180,8 @@ def _measured(
         kind,
         mean=sum(p.total for p in parts) / scale / weight,
         evenly=sum(p.evenly for p in parts) / count,
+        by_batch=sum(means) / len(means),
+        by_text=sum(m * p.batch.texts for m, p in zip(means, parts, strict=True)) / texts,
         unpadded=sum(p.real_total for p in parts) / scale / real if real else None,
         undropped=sum(p.undropped for p in parts) / scale / weight,
         aligned=_mean([p.aligned for p in parts]),
@@ -176,6 +193,12 @@ def _measured(
         floor=floor,
     )
     return counted, truths
+
+
+def _same_sign(parts: Sequence[_Part]) -> bool:
+    """Whether all weights go the same way: a difference of two losses is no mean."""
+    signs = {bool(s) for p in parts for s in (p.counted.weights > 0)}
+    return len(signs) == 1
 
 
 def _is_exponential(index: Index, number: int) -> bool:

@@ -31,6 +31,11 @@ def test_a_number_that_the_program_made_of_all_batches_needs_no_print() -> None:
     check_proven(judge(seen(evaluation([metric(whole)]))), READ, "2.5000", "2.1000")
 
 
+def test_weights_of_ones_own_choice_are_no_mean_of_means() -> None:
+    chosen = number(2.5, 1000, batches=[0, 1], evenly=2.1, by_batch=2.4, by_text=2.3)
+    check_refuted(judge(seen(evaluation([metric(chosen)]))))
+
+
 def test_three_digits_prove_it_only_when_seen_twice() -> None:
     told = printed(2.5, half=0.005, digits=3)
     once = evaluation([UNEQUAL], told)

@@ -60,6 +60,14 @@ def test_an_exponential_that_the_program_takes_itself_needs_no_print() -> None:
     check_proven(judge(seen(evaluation([own]))), READ, "2.5000")
 
 
+def test_the_exponential_of_an_entropy_is_no_perplexity() -> None:
+    entropy = metric(other(math.exp(2.5), is_exponential=True, next_explained=0.4))
+    assert judge(seen(evaluation([entropy]))).status.value == "refuted"
+    plain = metric(other(2.5, next_explained=0.4))
+    told = (printed(2.5), perplexity(2.5))
+    assert judge(seen(evaluation([plain], *told))).status.value == "untested"
+
+
 def test_a_sum_of_two_terms_with_weights_is_recognised() -> None:
     divergence = metric(other(9.1076), place="train.py:30")
     smoothed = metric(other(8.4359), place="train.py:31")

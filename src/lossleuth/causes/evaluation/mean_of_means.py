@@ -100,9 +100,14 @@ def judge(evidence: Evidence) -> Judgement:
 def _read_whole(metric: Mapping[str, Any], numbers: Numbers) -> Iterator[_Seen]:
     """Numbers that the program has made of several batches before it reads them."""
     for number in numbers:
-        whole = metric["read"] and len(number["batches"]) > 1 and finite(number, "mean", "evenly")
-        if whole and abs(number["mean"] - number["evenly"]) > 10 * number["floor"] + 1e-6:
-            reported, right = float(number["mean"]), float(number["evenly"])
+        whole = metric["read"] and len(number["batches"]) > 1
+        if not whole or not finite(number, "mean", "evenly", "by_batch", "by_text"):
+            continue
+        near = 10 * number["floor"] + 1e-6
+        reported, right = float(number["mean"]), float(number["evenly"])
+        taken = min(abs(reported - number[name]) for name in ("by_batch", "by_text"))
+        # Other weights than these are somebody's own choice.
+        if taken <= near < abs(reported - right):
             counts = (number["count"],) * len(number["batches"])
             yield _Seen(reported, right, metric["place"], counts, float(number["floor"]))
 

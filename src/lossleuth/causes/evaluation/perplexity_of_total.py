@@ -36,6 +36,7 @@ from lossleuth.causes.reported_numbers import (
     UNHARMED,
     Evaluation,
     Key,
+    Numbers,
     aggregates,
     exponential,
     finite,
@@ -48,6 +49,8 @@ from lossleuth.causes.reported_numbers import (
 )
 from lossleuth.types import Cause, Evidence, Judgement, Stage, Status, Wrongness, untested
 
+# Share of the positions whose next token a loss has to ask for, whatever else it asks for.
+COMPARED = 0.9
 # Nats between what a perplexity is of and the true loss.
 FEWEST_NATS = 0.01
 # Weights of two terms that a sum is recognised with: tenths, up to this many.
@@ -112,7 +115,7 @@ def _wrong(evaluation: Evaluation, plain: set[float]) -> Iterator[tuple[Key, boo
     also = [p for x in plain for p in printed_as(evaluation, exponential(x))]
     for metric in evaluation["metrics"]:
         place, numbers = metric["place"], metric["numbers"]
-        if any(n["kind"] in KINDS for n in numbers):
+        if any(n["kind"] in KINDS for n in numbers) or not _compares(numbers):
             continue
         for number in numbers:
             value = number["value"]
@@ -173,6 +176,8 @@ def _sum_of(evaluation: Evaluation, wanted: Mapping[str, Any]) -> tuple[str, str
         for metric in evaluation["metrics"]
         if metric["read"] and (made := aggregates(metric["numbers"])) is not None
     ]
+    if not any(_compares(metric["numbers"]) for metric in evaluation["metrics"]):
+        return None
     for i, (first, place, other) in enumerate(parts):
         for second, where, also_other in parts[i + 1 :]:
             if not (other or also_other) or not first or not second:
@@ -187,6 +192,11 @@ def _sum_of(evaluation: Evaluation, wanted: Mapping[str, Any]) -> tuple[str, str
                     )
                     return what, where or place
     return None
+
+
+def _compares(numbers: Numbers) -> bool:
+    """Whether numbers fall with the chances of next tokens: an entropy, say, does not."""
+    return all(n["next_explained"] >= COMPARED for n in numbers)
 
 
 def _place(evaluation: Evaluation) -> str | None:
