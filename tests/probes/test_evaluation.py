@@ -86,6 +86,24 @@ def test_an_entropy_does_not_ask_for_the_next_token() -> None:
     assert all(n.next_explained == 1.0 for n in read(found(read_smoothed)))
 
 
+def test_a_penalty_on_positions_without_target_hides_no_cross_entropy() -> None:
+    def penalised(scores: Tensor, targets: Tensor) -> Tensor:
+        targets = targets.clone()
+        targets[:, 2:] = -100
+        loss = F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+        return loss + 1e-2 * scores.square().mean()
+
+    def plain(scores: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(scores[:, :2].flatten(0, 1), targets[:, :2].flatten())
+
+    measured = found(each(penalised))
+    for number in read(measured):
+        assert number.kind == "other"
+        assert number.next_explained > 0.9
+    sound = found(each(plain))
+    assert (measured.count, measured.true) == (sound.count, pytest.approx(sound.true, abs=1e-6))
+
+
 def test_a_sum_and_an_exponential_are_known() -> None:
     def summed(scores: Tensor, targets: Tensor) -> Tensor:
         return F.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction="sum")

@@ -26,6 +26,8 @@ from lossleuth.tape.window import Window
 
 # How near a number has to be to a sum of cross-entropies to be one.
 SAME = 1e-5
+# Share of the largest weight below which a position is touched by something else than its target.
+FAINT = 0.02
 # What a number is taken through without becoming another one.
 _SAME = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
 
@@ -260,12 +262,15 @@ class _Part:
         self.real_weight = float(weights[real].sum())
         self.real_total = float(weights[real] @ losses[real])
         self.shares, following = self._shares()
+        if not counted.is_plain:
+            real = real & self._asked_for(following)
+            self.real_count = int(real.sum())
         self.aligned, self.true = None, 0.0
         if following is not None:
             inside, next_tokens = following
             if bool(inside.any()):
                 self.aligned = float(_losses(batch.rows_NV, places[inside], next_tokens).mean())
-        is_next = self.shares.get(1, (1.0, 0))[0] >= 0.5
+        is_next = self.shares.get(1, (1.0, 0.0))[0] >= 0.5
         if self.real_count and is_next:
             self.true = float(undropped[real].mean())
         elif following is not None and bool(following[0].any()):
@@ -276,7 +281,16 @@ class _Part:
         else:
             self.real_count = 0
 
-    def _shares(self) -> tuple[dict[int, tuple[float, int]], tuple[Tensor, Tensor] | None]:
+    def _asked_for(self, following: tuple[Tensor, Tensor] | None) -> Tensor:
+        """The positions whose target a loss asks for, among those that other terms touch too."""
+        weights = self.counted.weights.abs()
+        asked = weights >= FAINT * weights.max() if len(weights) else weights > 0
+        if following is not None:
+            inside, next_tokens = following
+            asked[inside] &= self.counted.targets[inside] == next_tokens
+        return asked
+
+    def _shares(self) -> tuple[dict[int, tuple[float, float]], tuple[Tensor, Tensor] | None]:
         """For each offset the share of targets that are the token there, and the next tokens."""
         tokens, places = self.batch.tokens_BT, self.counted.places
         if tokens is None or not len(places):
@@ -290,8 +304,10 @@ class _Part:
             if offset == 1:
                 following = inside, there
             if bool(inside.any()):
-                same = there == self.counted.targets[inside]
-                found[offset] = (float(same.double().mean()), len(there))
+                # By weight: what another term makes of other positions is little.
+                weights = self.counted.weights[inside].abs()
+                same, whole = there == self.counted.targets[inside], float(weights.sum())
+                found[offset] = (float(weights[same].sum()) / whole if whole else 0.0, whole)
         return found, following
 
 
@@ -305,8 +321,9 @@ def _offset(parts: Sequence[_Part]) -> tuple[int | None, float, float]:
     shares: dict[int, float] = {}
     for offset in OFFSETS:
         known = [p.shares[offset] for p in parts if offset in p.shares]
-        if known:
-            shares[offset] = sum(s * n for s, n in known) / sum(n for _, n in known)
+        whole = sum(weight for _, weight in known)
+        if whole:
+            shares[offset] = sum(share * weight for share, weight in known) / whole
     if not shares:
         return None, 0.0, 0.0
     best = max(shares, key=lambda o: (shares[o], o == 1))
