@@ -36,8 +36,21 @@ def test_weights_of_ones_own_choice_are_no_mean_of_means() -> None:
     check_refuted(judge(seen(evaluation([metric(chosen)]))))
 
 
-def test_three_digits_prove_it_only_when_seen_twice() -> None:
-    told = printed(2.5, half=0.005, digits=3)
+def test_of_many_numbers_one_is_like_a_printed_one_by_chance() -> None:
+    many = [metric(number(2.0 + i / 7, 900), number(3.0, 100)) for i in range(5)]
+    check_untested(judge(seen(evaluation(many, printed(2.5)))), "no printed number")
+
+
+def test_four_digits_of_two_numbers_in_two_evaluations_prove_nothing() -> None:
+    other = metric(number(2.2, 900), number(3.2, 100), place="train.py:31")
+    told = [printed(value, half=5e-4, digits=4) for value in (2.5, 2.7)]
+    first, second = (evaluation([UNEQUAL, other], p, step=i) for i, p in enumerate(told, 1))
+    check_untested(judge(seen(first, second)))
+
+
+@pytest.mark.parametrize(("half", "digits"), [(0.005, 3), (5e-4, 4)])
+def test_few_digits_prove_it_only_when_seen_twice(half: float, digits: int) -> None:
+    told = printed(2.5, half=half, digits=digits)
     once = evaluation([UNEQUAL], told)
     check_untested(judge(seen(once)))
     check_proven(judge(seen(once, evaluation([UNEQUAL], told, step=100))), READ, "2 evaluations")

@@ -47,6 +47,8 @@ from lossleuth.causes.reported_numbers import (
 )
 from lossleuth.types import Cause, Evidence, Judgement, Stage, Status, Wrongness, untested
 
+# Of more numbers in one evaluation, one will be like a printed one by chance.
+MOST_METRICS = 4
 REMEDY = "Add up the losses of all tokens over all batches and divide by their number once."
 
 
@@ -69,7 +71,7 @@ def judge(evidence: Evidence) -> Judgement:
     found: list[tuple[Key, int, bool, _Seen]] = []
     unmatched, equal = 0, 0
     for evaluation, metric, numbers in cross_entropies(evaluations):
-        step = int(evaluation["step"])
+        step, which = int(evaluation["step"]), evaluation["metrics"].index(metric)
         for seen in _read_whole(metric, numbers):
             found.append(((metric["place"],), step, True, seen))
         single = [n for n in numbers if len(n["batches"]) == 1 and n["kind"] == "mean"]
@@ -78,8 +80,9 @@ def judge(evidence: Evidence) -> Judgement:
         if len({n["count"] for n in single}) == 1:
             equal += 1
         elif not _is_printed_right(evaluation, single):
-            printed = list(_printed(evaluation, metric, single))
-            found += [((metric["place"], *key), step, sure, seen) for key, sure, seen in printed]
+            few = len(evaluation["metrics"]) <= MOST_METRICS
+            printed = list(_printed(evaluation, metric, single)) if few else []
+            found += [((which, *key), step, sure, seen) for key, sure, seen in printed]
             unmatched += not printed
     wrong = repeated(found)
     plain = [seen for seen in wrong if abs(seen.reported - seen.right) >= LEAST]
@@ -134,7 +137,8 @@ def _printed(
                 value = exponential(wrong) if is_exponential else wrong
                 for told in printed_as(evaluation, value):
                     half = told["half"] / (value if is_exponential else 1.0)
-                    sure = made.part == (0, 1) and told["digits"] >= TELLING_DIGITS
+                    whole = len(counts) == evaluation["batches"]
+                    sure = whole and told["digits"] > TELLING_DIGITS
                     seen = _Seen(wrong, made.by_token, metric["place"], counts, half)
                     yield (made.part, name, is_exponential), sure, seen
 

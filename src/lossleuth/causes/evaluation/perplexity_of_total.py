@@ -113,7 +113,7 @@ def _wrong(evaluation: Evaluation, plain: set[float]) -> Iterator[tuple[Key, boo
     """Exponentials of something else: how each was found, and whether that tells by itself."""
     true = float(evaluation["true"])
     also = [p for x in plain for p in printed_as(evaluation, exponential(x))]
-    for metric in evaluation["metrics"]:
+    for which, metric in enumerate(evaluation["metrics"]):
         place, numbers = metric["place"], metric["numbers"]
         if any(n["kind"] in KINDS for n in numbers) or not _compares(numbers):
             continue
@@ -131,7 +131,7 @@ def _wrong(evaluation: Evaluation, plain: set[float]) -> Iterator[tuple[Key, boo
                         lines = {p["line"] for p in beside}
                         telling = told["digits"] >= TELLING_DIGITS and told["line"] in lines
                         one = _Perplexity(told["value"], exponent, true, what, place)
-                        yield (place, made.part, name), telling, one
+                        yield (which, made.part, name), telling, one
     for taken, told in _pairs(evaluation, plain):
         sum_of = _sum_of(evaluation, taken)
         if sum_of is not None:
