@@ -159,6 +159,8 @@ class Evidence:
     columns: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
     # What the probes found on recorded steps, in order.
     windows: Sequence[Mapping[str, Any]] = ()
+    # Evaluations that were recorded, each with the numbers printed until the next update was over.
+    evaluations: Sequence[Mapping[str, Any]] = ()
     # Settings at run time, where weights and tokens came from, files and libraries, the ending.
     settings: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, Any] = field(default_factory=dict)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from lossleuth.examiner.choosing import briefly_tried, next_wishes
-from lossleuth.types import Change, Effect, Judgement, Status, Wrongness
+from lossleuth.examiner.choosing import briefly_tried, joined, missed_evaluations, next_wishes
+from lossleuth.types import Change, Effect, Evidence, Judgement, Status, Wrongness
 
 ONE = Change.of("clear_gradients")
 
@@ -54,3 +54,24 @@ def test_only_what_did_not_matter_is_tried_again(status: Status) -> None:
 
 def test_a_suspicion_without_a_fault_is_not_tried_again() -> None:
     assert briefly_tried({"a": replace(benign(20), wrongness=None)}, 200) == {}
+
+
+def test_evaluations_that_were_not_recorded_are_missed_the_last_two_of_them() -> None:
+    ending = {"evaluated": [30, 60, 90]}
+    seen = {"step": 60, "metrics": [{}]}
+    assert missed_evaluations(Evidence(ending=ending)) == (60, 90)
+    assert missed_evaluations(Evidence(ending=ending, windows=[{"step": 90}])) == (30, 60)
+    assert missed_evaluations(Evidence(ending=ending, evaluations=[seen])) == ()
+    assert missed_evaluations(Evidence()) == ()
+    # One of a model that has learnt nothing yet is not enough.
+    at_first = Evidence(ending=ending, evaluations=[seen | {"step": 0}])
+    assert missed_evaluations(at_first) == (60, 90)
+
+
+def test_steps_that_were_recorded_apart_are_joined() -> None:
+    one = Evidence(windows=[{"step": 1}], evaluations=[{"step": 1}], script="train.py")
+    other = Evidence(windows=[{"step": 7}], evaluations=[{"step": 7}], script="again.py")
+    found = joined(one, other)
+    assert [w["step"] for w in found.windows] == [1, 7]
+    assert [e["step"] for e in found.evaluations] == [1, 7]
+    assert found.script == "train.py"

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from small_examinations import always, cause, says
 
-from lossleuth.examiner.judging import judge_all, stood_down, untried, wanted, without_trials
-from lossleuth.types import Change, Evidence, Judgement, Status, Wrongness
+from lossleuth.examiner.judging import (
+    explained,
+    judge_all,
+    stood_down,
+    untried,
+    wanted,
+    without_trials,
+)
+from lossleuth.types import Change, Evidence, Judgement, Stage, Status, Wrongness
 
 TRY = (Change.of("hold_lr"),)
 
@@ -75,3 +84,12 @@ def test_of_a_run_that_learns_only_faults_that_are_seen_stay_suspected() -> None
     assert found["a"] is seen
     assert (found["b"].status, found["b"].wants) == (Status.UNTESTED, ())
     assert "no trial" in found["b"].because
+
+
+def test_a_wrong_number_in_an_evaluation_stands_in_nobodys_way() -> None:
+    judgements = {"number": says(Status.PROVEN), "rate": says(Status.SUSPECTED, wants=TRY)}
+    plain = [cause(i, always(j)) for i, j in judgements.items()]
+    number = replace(plain[0], stage=Stage.EVALUATION)
+    for look in (stood_down, explained):
+        assert look([number, plain[1]], judgements) == judgements
+        assert look(plain, judgements)["rate"].status is Status.UNTESTED

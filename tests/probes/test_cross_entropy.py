@@ -163,3 +163,27 @@ def test_of_several_losses_the_one_that_is_read_counts() -> None:
     assert loss_read(window) == 0
     assert true_loss(window).count == 24
     assert loss_read(recorded_step()) is None
+
+
+def test_the_loss_of_an_evaluation_that_is_read_is_not_that_of_the_step() -> None:
+    def evaluating(model: nn.Module, tokens: Tensor) -> Tensor:
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+            scores, targets = scores_of(model, tokens[:2])
+            F.cross_entropy(scores, targets).item()
+        scores, targets = scores_of(model, tokens)
+        return F.cross_entropy(scores, targets)
+
+    window = recorded_step(evaluating)
+    assert loss_read(window) is None
+    # All 24 targets of the step, and not the 16 of the evaluation.
+    assert true_loss(window).count == 24
+
+
+def test_a_measurement_of_the_scores_that_are_trained_counts() -> None:
+    def measuring(model: nn.Module, tokens: Tensor) -> Tensor:
+        scores, targets = scores_of(model, tokens)
+        with torch.no_grad():
+            F.cross_entropy(scores, targets).item()
+        return scores.square().mean()
+
+    assert loss_read(recorded_step(measuring)) == 0

@@ -117,3 +117,12 @@ def test_why_there_was_no_trial_is_said_as_it_is() -> None:
     }
     assert "the loss itself says nothing" in found["label_offset"]
     assert "the number above is exact" in found["teacher_trained"]
+
+
+def test_a_wrong_number_is_told_from_a_fault_of_the_training() -> None:
+    wrong = Judgement(Status.PROVEN, "2.5 is printed, 2.1 is true")
+    told = replace(verdict(), judgements={"mean_of_means": wrong}, ranked=["mean_of_means"])
+    assert "no fault of the training was found: mean_of_means" in answer_sentence(Facts(told))
+    section = proof(Facts(told))
+    assert section is not None
+    assert "the weights do not depend on this number" in texts(section.blocks)

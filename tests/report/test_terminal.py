@@ -110,3 +110,11 @@ def test_many_that_go_for_one_reason_are_told_in_a_sentence() -> None:
     text = " ".join(lines(verdict("healthy", alike | other)))
     assert "Ruled out, each with a number: lr_too_high." in text
     assert "Ruled out together, teacher_0 and 4 more of its kind: nobody teaches." in text
+
+
+def test_a_wrong_number_is_not_called_the_cause_of_a_bad_training() -> None:
+    wrong = Judgement(Status.PROVEN, "2.5 is printed, 2.1 is true", Where("train.py", 2))
+    told = verdict("proven", {"mean_of_means": wrong}, "mean_of_means")
+    first = " ".join(list(lines(told))[:2])
+    assert first.startswith("A reported number is wrong, and no fault of the training was found")
+    assert "mean_of_means, at train.py:2." in first

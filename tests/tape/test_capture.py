@@ -159,3 +159,23 @@ def test_code_of_ours_is_not_recorded() -> None:
     finally:
         finish(capture)
     assert capture.tape.operations == []
+
+
+def test_in_inference_mode_operations_are_taken_apart_and_give_the_same() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.LayerNorm(5))
+    x, targets = torch.randn(4, 6), torch.tensor([0, 1, 2, 4])
+
+    def loss() -> float:
+        with torch.inference_mode():
+            return torch.nn.functional.cross_entropy(model(x), targets).item()
+
+    bare = loss()
+    capture = captured()
+    try:
+        assert loss() == bare
+    finally:
+        finish(capture)
+    names = [op.name for op in capture.tape.operations]
+    assert {"addmm", "native_layer_norm", "nll_loss_forward"} <= set(names)
+    assert [read.value for read in capture.tape.reads] == [bare]

@@ -150,3 +150,13 @@ def test_the_state_of_the_program_is_left_alone() -> None:
         assert not torch.is_grad_enabled()
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.get_default_dtype() is torch.float32
+
+
+def test_a_tensor_that_is_handed_on_as_it_is_is_no_view_of_itself() -> None:
+    def program(x: Tensor) -> Tensor:
+        made = torch.ops.aten.lift_fresh(x * 1)
+        made[0] = 7.0
+        return made.sum()
+
+    tape, _, made = record(program, torch.ones(3))
+    assert float(Replay(tape).run([made])[made]) == 9.0

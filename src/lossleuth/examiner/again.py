@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from lossleuth.catalogue import causes
-from lossleuth.examiner.choosing import merged
+from lossleuth.examiner.choosing import joined, merged
 from lossleuth.examiner.evidence import evidence_of
-from lossleuth.examiner.examination import OBSERVED, OBSERVED_BY_HAND, TRIALS
+from lossleuth.examiner.examination import BAD, EVALUATED, OBSERVED, OBSERVED_BY_HAND, TRIALS
 from lossleuth.examiner.judging import explained, judge_all, stood_down, untried
 from lossleuth.examiner.learning import learning
 from lossleuth.examiner.recognised import recognised
@@ -60,14 +61,13 @@ def saved_verdict(directory: Path) -> Verdict:
 
 
 def _first_look(directory: Path) -> Evidence:
-    """What was observed first, with the step that went wrong where it was recorded apart."""
+    """What was observed first, with the steps that were recorded apart."""
     look = look_of(directory)
     evidence = evidence_of(look)
-    try:
-        bad = evidence_of(look.with_name(f"{look.name}-bad"))
-    except BadInput:
-        return evidence
-    return replace(evidence, windows=[*evidence.windows, *bad.windows])
+    for name in (BAD, EVALUATED):
+        with suppress(BadInput):
+            evidence = joined(evidence, evidence_of(look.with_name(f"{look.name}{name}")))
+    return evidence
 
 
 def _changes(log: Path) -> tuple[Change, ...]:

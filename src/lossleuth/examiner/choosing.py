@@ -78,6 +78,23 @@ def first_bad(evidence: Evidence) -> int | None:
     return None
 
 
+def missed_evaluations(evidence: Evidence) -> tuple[int, ...]:
+    """Steps before which there was an evaluation, where none was recorded: the last two."""
+    seen = [e for e in evidence.evaluations if e["metrics"] and e["step"]]
+    recorded = {w["step"] for w in evidence.windows} | {e["step"] for e in evidence.evaluations}
+    steps = [s for s in evidence.ending.get("evaluated") or () if s not in recorded]
+    return () if seen else tuple(sorted(steps)[-2:])
+
+
+def joined(evidence: Evidence, again: Evidence) -> Evidence:
+    """What was observed, and other steps of the same run that were recorded apart."""
+    return replace(
+        evidence,
+        windows=[*evidence.windows, *again.windows],
+        evaluations=[*evidence.evaluations, *again.evaluations],
+    )
+
+
 def briefly_tried(judgements: dict[str, Judgement], steps: int) -> dict[Change, int]:
     """Changes that undid a fault and made no difference, and how many times as long they may run.
 

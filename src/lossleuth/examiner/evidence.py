@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lossleuth.examiner.printed import printed_between
 from lossleuth.observe.program import ENDING
 from lossleuth.record.read import Record
 from lossleuth.types import Change, Effect, Evidence
@@ -48,6 +49,7 @@ def evidence_of(
                 if c in record.columns
             },
             windows=events.get("tape", []),
+            evaluations=evaluations_of(directory, events),
             settings=settings_of(events.get("settings", [])),
             origins=_last(events, "origins"),
             provenance=_last(events, "provenance"),
@@ -69,6 +71,23 @@ def _chosen(steps: int, parameters: int) -> list[slice]:
     if steps <= most:
         return [slice(None)]
     return [slice(0, most // 2), slice(steps - most // 2, None)]
+
+
+def evaluations_of(
+    directory: Path, events: Mapping[str, list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Evaluations on recorded steps, in the order of the run, with what was printed of them."""
+    found = [
+        {
+            "step": data["step"],
+            **data["evaluation"],
+            "printed": printed_between(directory, data.get("printed")),
+        }
+        for kind in ("tape", "evaluation")
+        for data in events.get(kind, ())
+        if data.get("evaluation")
+    ]
+    return sorted(found, key=lambda one: int(one["step"]))
 
 
 def settings_of(declared: list[dict[str, Any]]) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from lossleuth.examiner.choosing import (
     TRIAL_SECONDS,
     briefly_tried,
     first_bad,
+    joined,
     merged,
+    missed_evaluations,
     next_wishes,
     trial_steps,
 )
@@ -31,11 +33,13 @@ from lossleuth.examiner.recognised import recognised
 from lossleuth.examiner.verdict import Verdict, ranked, status_of
 from lossleuth.observe.background import Executor, Finished, Plan, last_words
 from lossleuth.trial import TAPED, Measured, RunKey, Trials
-from lossleuth.types import BadInput, Cause, Change, Effect, Evidence, Judgement, Status
+from lossleuth.types import BadInput, Cause, Change, Effect, Evidence, Judgement, Stage, Status
 
 # Folders of a run's first look, and of the one for programs without autograd.
 OBSERVED, OBSERVED_BY_HAND = "observed", "observed-by-hand"
 TRIALS = "trials"
+# What the names of looks end in that were taken again, to record other steps.
+BAD, EVALUATED = "-bad", "-evaluated"
 # Steps that are recorded and replayed, as far as the run gets.
 WINDOWS = (0, 1, 4, 16, 60, 150)
 CURED_WINDOWS = (1, 24, 60)
@@ -146,22 +150,25 @@ class Examination:
             return self._observe_hands(plan, reason)
         bad = first_bad(evidence)
         if bad is not None and bad not in windows:
-            # Re-execution gives the same steps: record the one that went wrong.
             self._told(f"running it again to record step {bad}, the first that went wrong")
-            again = replace(
-                plan,
-                directory=directory.with_name(f"{directory.name}-bad"),
-                tape=(bad,),
-                steps=bad + 1,
-            )
-            (finished,) = self._executor.run([again], self._until)
-            try:
-                found = self._read(finished)
-            except BadInput:
-                return evidence
-            windows_found = [*evidence.windows, *found.windows]
-            evidence = replace(evidence, windows=windows_found)
+            evidence = self._record_again(plan, evidence, BAD, (bad,))
+        missed = missed_evaluations(evidence)
+        if missed and not changes and self._has_time(0.5):
+            self._told(f"running it again to record the evaluation before step {missed[-1]}")
+            evidence = self._record_again(plan, evidence, EVALUATED, missed)
         return evidence
+
+    def _record_again(
+        self, plan: Plan, evidence: Evidence, name: str, steps: tuple[int, ...]
+    ) -> Evidence:
+        """Re-execution gives the same steps: record those that were not."""
+        directory = plan.directory.with_name(f"{plan.directory.name}{name}")
+        again = replace(plan, directory=directory, tape=steps, steps=max(steps) + 1)
+        (finished,) = self._executor.run([again], self._until)
+        try:
+            return joined(evidence, self._read(finished))
+        except BadInput:
+            return evidence
 
     def _observe_hands(self, plan: Plan, reason: BadInput) -> Evidence:
         """Without a backward pass and an optimizer, a program may train all the same."""
@@ -288,7 +295,9 @@ class Examination:
         self, evidence: Evidence, judgements: dict[str, Judgement]
     ) -> tuple[Evidence, Learning]:
         state = learning(evidence)
-        found = {Status.PROVEN, Status.SUSPECTED} & {j.status for j in judgements.values()}
+        # A wrong number in an evaluation says nothing of the training.
+        harming = [judgements[c.id] for c in self._causes if c.stage is not Stage.EVALUATION]
+        found = {Status.PROVEN, Status.SUSPECTED} & {j.status for j in harming}
         done = state.learns or found or self.interrupted
         if done or not self._tries or not self._has_time(0.1):
             return evidence, state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lossleuth.types import Cause, Change, Evidence, Judgement, Status
+from lossleuth.types import Cause, Change, Evidence, Judgement, Stage, Status
 
 
 def judge_all(causes: Sequence[Cause], evidence: Evidence) -> dict[str, Judgement]:
@@ -18,7 +18,7 @@ def stood_down(causes: Sequence[Cause], judgements: dict[str, Judgement]) -> dic
 
     A fault that is plainly there stays suspected; one that only a trial could show is untested.
     """
-    proven = [c for c in causes if judgements[c.id].status is Status.PROVEN]
+    proven = _harming(causes, judgements)
     plain = [c.id for c in proven if judgements[c.id].harm is None]
     void = [c.id for c in proven if c.voids_trials]
     if not plain:
@@ -59,7 +59,7 @@ def explained(causes: Sequence[Cause], judgements: dict[str, Judgement]) -> dict
 
     They are untested, with the reason: the fault may well be the whole story.
     """
-    proven = [c for c in causes if judgements[c.id].status is Status.PROVEN]
+    proven = _harming(causes, judgements)
     if not proven:
         return judgements
     found = dict(judgements)
@@ -74,6 +74,12 @@ def explained(causes: Sequence[Cause], judgements: dict[str, Judgement]) -> dict
         reason = f"{judgement.because} It was not tried without {name}, which is proven."
         found[cause.id] = replace(judgement, status=Status.UNTESTED, because=reason, wants=())
     return found
+
+
+def _harming(causes: Sequence[Cause], judgements: dict[str, Judgement]) -> list[Cause]:
+    """What is proven and can harm a training: a wrong number in an evaluation cannot."""
+    proven = [c for c in causes if judgements[c.id].status is Status.PROVEN]
+    return [c for c in proven if c.stage is not Stage.EVALUATION]
 
 
 def _judged(cause: Cause, evidence: Evidence) -> Judgement:

@@ -24,7 +24,7 @@ PAIRS = (
 )
 INVENTED = ("scores_squashed", "tokens_renamed", "tokens_mistyped", "weights_restored")
 # Additions to a host that are no faults: it stays healthy, and is the twin of faults in them.
-TWINS = ("distilled",)
+TWINS = ("distilled", "evaluated")
 # What they are called where they were first measured, as a fault of ours and its dose.
 PEERS_FAULTS: dict[str, tuple[str, float | None]] = {
     "badfn": ("wrong_backward", None),

@@ -22,6 +22,7 @@ from lossleuth.observe.failures import Failures
 from lossleuth.observe.importers import reach_importers
 from lossleuth.observe.intervening import Intervening
 from lossleuth.observe.limit import Limit, StopRun
+from lossleuth.observe.lookups import lookup_listeners
 from lossleuth.observe.observer import Observer
 from lossleuth.observe.seeds import shift_seeds
 from lossleuth.observe.seeing import is_traced, seeing
@@ -256,26 +257,7 @@ class Hooks:
     # tokens and targets
 
     def _patch_lookups(self) -> None:
-        observer = self._observer
-
-        def saw_embedding(input: Any, *_args: Any, **_kwargs: Any) -> None:
-            if torch.is_grad_enabled():
-                observer.tokens_embedded(input)
-
-        def saw_targets(
-            input: Any,
-            target: Any,
-            weight: Any = None,
-            size_average: Any = None,
-            ignore_index: int = -100,
-            *_args: Any,
-            **_kwargs: Any,
-        ) -> None:
-            # Our own probes take cross-entropies as well.
-            own = observer.taping.looking
-            if torch.is_grad_enabled() and input.requires_grad and not own:
-                observer.targets_used(input, target, ignore_index)
-
+        saw_embedding, saw_targets = lookup_listeners(self._observer)
         self._replace(F, "embedding", seeing(F.embedding, saw_embedding))
         # cross_entropy does not go through nll_loss, so a target is never seen twice.
         self._replace(F, "cross_entropy", seeing(F.cross_entropy, saw_targets))

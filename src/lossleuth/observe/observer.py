@@ -15,6 +15,7 @@ from lossleuth.observe.activations import Activations
 from lossleuth.observe.batches import Batches
 from lossleuth.observe.clipping import Clip, kept, plain_number, value_clip_effect
 from lossleuth.observe.closed import ClosedStep, ClosedSteps
+from lossleuth.observe.evaluations import Evaluations, kind_of
 from lossleuth.observe.failures import Failures, guarded
 from lossleuth.observe.parameters import ParameterTable
 from lossleuth.observe.resolved import resolved_settings, settings_signature
@@ -72,12 +73,12 @@ class Observer:
         self._unscaled: tuple[Callable[[], Any], Any] = (lambda: None, None)
         self._activations = Activations()
         self._own_before = 0.0
-        only_loss, places = set(loss_steps) - set(tape), Places()
+        only_loss, places, seen = set(loss_steps) - set(tape), Places(), Evaluations(tape)
 
         def look(window: Window) -> dict[str, Any]:
             return look_at_loss(window) if window.step in only_loss else look_at(window, places)
 
-        self.taping = Taping({*tape, *loss_steps}, look, self.model_called, failures)
+        self.taping = Taping({*tape, *loss_steps}, look, self.model_called, failures, seen)
         # Told when the program was seen to update its parameters itself.
         self.hand_updated: Callable[[], None] = lambda: None
 
@@ -276,7 +277,7 @@ class Observer:
     def _end_tape(self, step: int) -> None:
         found = self.taping.end(step, self._table.name_of)
         if found is not None:
-            self._event("tape" if "gradient_truth" in found else "true_loss", found)
+            self._event(kind_of(found), found)
 
     def _event(self, kind: str, data: dict[str, Any]) -> None:
         self._closed.write()
@@ -339,6 +340,7 @@ class Observer:
         if not self._window.empty:
             self._event("unfinished", self._unfinished())
         summary: dict[str, Any] = {"steps": self.steps, "own_seconds": self.own_seconds}
+        summary["evaluated"] = self.taping.evaluations.surely
         summary["scheduled"] = [
             [type(s).__name__, int(getattr(s, "last_epoch", -1))] for s in self.made_schedulers
         ]

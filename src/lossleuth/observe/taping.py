@@ -18,8 +18,10 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
+from lossleuth.observe.evaluations import Evaluations, printed_so_far
 from lossleuth.observe.failures import Failures
 from lossleuth.probes.hooks import place_of_hook
+from lossleuth.probes.look import look_at_evaluation
 from lossleuth.tape.capture import Capture
 from lossleuth.tape.neutral import neutral
 from lossleuth.tape.recorder import Recorder
@@ -39,7 +41,11 @@ class Taping:
         look: Look,
         at_root_call: Callable[[], None],
         failures: Failures,
+        evaluations: Evaluations | None = None,
     ) -> None:
+        # Which steps follow an evaluation; those foreseen are recorded for its sake.
+        self.evaluations = evaluations or Evaluations()
+        self._printed_before = 0
         self._steps = set(steps)
         self._looked_at = frozenset(self._steps)
         self._all = False
@@ -76,10 +82,12 @@ class Taping:
 
     def begin(self, step: int) -> None:
         """Record from here on, if this step is wanted."""
-        if (self._all or step in self._steps) and self._recorder is None:
+        foreseen = self.evaluations.begin(step)
+        if (self._all or step in self._steps or foreseen) and self._recorder is None:
             if not _is_safe():
                 return
             self._steps.discard(step)
+            self._printed_before = printed_so_far()
             recorder = Recorder(step)
             recorder.start()
             self._recorder = recorder
@@ -97,20 +105,27 @@ class Taping:
             self._pause()
             return None
         self._stop()
+        looked_at = window.step in self._looked_at
         if not window.backwards and not window.updates:
-            return None
+            # After the last update there may be an evaluation, and nothing else.
+            if not (window.tape.operations and self.evaluations.records):
+                return None
+            looked_at = False
         for number, parameter in window.tape.parameters.items():
             name = names(parameter)
             if name is not None:
                 window.names[number] = name
         self.looking = True
         try:
-            if window.step not in self._looked_at:
+            if not looked_at and not self.evaluations.records:
                 return None
+            look = self._look if looked_at else look_at_evaluation
             # What torch has to say about our computations is not for the program's user.
             with warnings.catch_warnings(), neutral(wide=False, gradients=True):
                 warnings.simplefilter("ignore")
-                return {"step": window.step} | self._look(window)
+                found: dict[str, Any] = {"step": window.step} | look(window)
+            self.evaluations.looked(found.get("evaluation"))
+            return found | {"printed": [self._printed_before, printed_so_far()]}
         finally:
             self.looking = False
 
@@ -197,6 +212,10 @@ class Taping:
         if not self._recorder.capture.modules:
             self._at_root_call()
             if self._recorder is None:
+                return
+            window = self._recorder.window
+            if window.step not in self._looked_at and self.evaluations.is_too_long(window):
+                self._pause()
                 return
         if id(module) not in self._names:
             self._names |= {id(m): name or type(m).__name__ for name, m in module.named_modules()}

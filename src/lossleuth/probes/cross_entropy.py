@@ -17,7 +17,15 @@ from torch.nn import functional as F
 from lossleuth.probes.alignment import alignment, row_places
 from lossleuth.probes.lesson import find_lessons
 from lossleuth.tape.replay import Cuts, Replay
-from lossleuth.tape.roles import PICKS, Roles, find_roles, recorded_value, roles_of, token_values
+from lossleuth.tape.roles import (
+    MOVES,
+    PICKS,
+    Roles,
+    find_roles,
+    recorded_value,
+    roles_of,
+    token_values,
+)
 from lossleuth.tape.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
@@ -198,7 +206,30 @@ def losses_read(window: Window) -> list[int]:
             needed = {op.number for op in tape.needed_for([scalar.tensor], scalar.at)}
             read |= dict.fromkeys(number for number in picks if number in needed)
     both = [number for number in read if number in followed]
+    if not both and followed:
+        # What is read may be an evaluation's, on other batches and without a graph.
+        both = [number for number in read if has_graph(tape, tape.operations[number])]
+        read = dict.fromkeys(both)
     return [picks.index(number) for number in sorted(both or read)][-MOST_LOSSES:]
+
+
+def has_graph(tape: Tape, pick: Operation) -> bool:
+    """Whether a loss is made of anything that could be differentiated, weights by themselves apart.
+
+    Under autocast, cast weights ask for gradients even where nothing else may.
+    """
+    made = pick.outputs[0]
+    operations = [] if made is None else tape.needed_for([made], pick.number + 1)
+    weights = set(tape.leaves)
+    for operation in operations:
+        if operation.name in MOVES and all(i in weights for i in operation.inputs):
+            weights.update(o for o in operation.outputs if o is not None)
+        elif any(
+            live and i not in weights
+            for i, live in zip(operation.inputs, operation.live, strict=True)
+        ):
+            return True
+    return False
 
 
 def _followed(window: Window) -> set[int]:

@@ -12,6 +12,7 @@ from lossleuth.probes.cross_entropy import best_roles, true_loss
 from lossleuth.probes.cuts import cuts
 from lossleuth.probes.depth import depth
 from lossleuth.probes.descent import descent
+from lossleuth.probes.evaluation import evaluation
 from lossleuth.probes.function_truth import function_truths
 from lossleuth.probes.gradient_truth import gradient_truth, stale_share
 from lossleuth.probes.hand_gradient import hand_gradients
@@ -92,6 +93,7 @@ PROBES: dict[str, Probe] = {
     "padding": padding,
     "supply": supply,
     "target_places": target_places,
+    "evaluation": lambda w, _: evaluation(w),
 }
 
 
@@ -132,6 +134,14 @@ def look_at_hand_step(window: Window, names: dict[int, str]) -> dict[str, Any]:
 def look_at_loss(window: Window) -> dict[str, Any]:
     """The true loss alone."""
     return {"true_loss": _plain(true_loss(window))}
+
+
+def look_at_evaluation(window: Window) -> dict[str, Any]:
+    """What was evaluated, alone."""
+    try:
+        return {"evaluation": _plain(evaluation(window))}
+    except Exception as error:
+        return {"evaluation": None, "errored": {"evaluation": f"{type(error).__name__}: {error}"}}
 
 
 def _plain(value: Any) -> Any:

@@ -35,7 +35,7 @@ def padding(window: Window, roles: Roles | None) -> Padding:
     tokens = token_values(window.tape, roles)
     if tokens is None or tokens.dim() != 2 or len(tokens) < 2:
         return Padding(None, 0.0, 0, 0, "the tokens are not rows of positions")
-    token, past = _past_the_end(tokens)
+    token, past = past_the_end(tokens)
     try:
         places = row_places(window, roles, tokens)
         targets = recorded_value(window.tape, roles.targets, roles.run.at).reshape(-1)
@@ -53,7 +53,7 @@ def padding(window: Window, roles: Roles | None) -> Padding:
     return Padding(token, share, int((at_pad & counted).sum()), supervised)
 
 
-def _past_the_end(tokens: Tensor) -> tuple[int | None, Tensor]:
+def past_the_end(tokens: Tensor) -> tuple[int | None, Tensor]:
     """The padding token, and the positions after which nothing but it follows."""
     last = tokens[:, -1]
     values, counts = torch.unique(last, return_counts=True)

@@ -23,6 +23,7 @@ from lossleuth.report.numbers import shown
 from lossleuth.report.repair import repair_of
 from lossleuth.report.sampling import sampled
 from lossleuth.report.sources import source_at, told
+from lossleuth.report.terminal import NOT_THE_TRAINING, OF_EVALUATION
 from lossleuth.types import Effect, Judgement, Status
 
 SUMMARIES = {cause.id: cause.summary for cause in causes()}
@@ -57,6 +58,8 @@ def answer_sentence(facts: Facts) -> str:
     first = verdict.ranked[0]
     where = verdict.judgements[first].where
     at = f", at {told(where)}" if where is not None and where.file else ""
+    if first in OF_EVALUATION:
+        return f"A reported number is wrong, {NOT_THE_TRAINING}: {first}, {SUMMARIES[first]}{at}."
     return f"The cause is {first}: {SUMMARIES.get(first, first)}{at}."
 
 
@@ -113,6 +116,8 @@ def _proof_of(identifier: str, judgement: Judgement, facts: Facts) -> Iterator[B
         picture = trial_chart(judgement.harm, facts.trials)
         if picture is not None:
             yield picture
+    elif identifier in OF_EVALUATION:
+        yield Paragraph("No trial was needed: the weights do not depend on this number.")
     elif judgement.status is Status.PROVEN:
         yield Paragraph(f"No trial was needed: {_without_trial(identifier)}.")
     diff = repair_of(identifier, judgement)

@@ -7,15 +7,19 @@ import textwrap
 from collections.abc import Iterator
 from typing import TextIO
 
+from lossleuth.catalogue import causes
 from lossleuth.examiner.verdict import Verdict
 from lossleuth.report.sources import source_at, told
-from lossleuth.types import Judgement, Status
+from lossleuth.types import Judgement, Stage, Status
 
 WIDTH = 80
 # Lines of source that are shown around a place.
 AROUND = 1
 # So many causes that go for one reason are told in one sentence.
 MANY = 4
+# Faults of a reported number, on which no weight depends, and what is said where there is no other.
+OF_EVALUATION = frozenset(cause.id for cause in causes() if cause.stage is Stage.EVALUATION)
+NOT_THE_TRAINING = "and no fault of the training was found"
 COLOURS = {"proven": 31, "suspected": 33, "healthy": 32, "cannot_tell": 36}
 
 
@@ -76,6 +80,9 @@ def _answer(verdict: Verdict) -> Iterator[str]:
         first = verdict.ranked[0]
         where = verdict.judgements[first].where
         at = f", at {told(where)}" if where is not None and where.file else ""
+        if first in OF_EVALUATION:
+            yield from _wrapped(f"A reported number is wrong, {NOT_THE_TRAINING}: {first}{at}.")
+            return
         yield from _wrapped(f"The cause is {first} ({verdict.judgements[first].status.value}){at}.")
 
 

@@ -117,7 +117,9 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
     def _quietly(self, make: Callable[[], Tensor]) -> Tensor:
         self.ignoring += 1
         try:
-            return make()
+            # A copy that was made in inference mode could not be differentiated with later.
+            with torch.inference_mode(mode=False):
+                return make()
         finally:
             self.ignoring -= 1
 
@@ -191,6 +193,12 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
                     self._overwritten.add(self.tape.groups[owner])
                     self._note_writer(self.tape.groups[owner])
             return func(*args, **kwargs)
+        if torch.is_inference_mode_enabled():
+            # Without autograd to take them apart, operations come here as they were called.
+            with self:
+                parts = func.decompose(*args, **kwargs)
+            if parts is not NotImplemented:
+                return parts
         inputs = list(tensors_in((args, kwargs)))
         numbers = tuple(map(self.number_of, inputs))
         live = tuple(tensor.requires_grad for tensor in inputs)

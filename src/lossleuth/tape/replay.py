@@ -137,8 +137,7 @@ class _Pass:
         return number in self._values or number in self._tape.leaves
 
     def value_of(self, number: int) -> Tensor:
-        found = self._values.get(number)
-        if found is not None:
+        if (found := self._values.get(number)) is not None:
             return found
         tape = self._tape
         if number in self._leaves:
@@ -212,7 +211,8 @@ class _Pass:
                 self._views.pop(number, None)
 
     def _put(self, operation: Operation, index: int, number: int, value: Tensor) -> None:
-        if number in operation.written:
+        # What is handed on as it is stays what it was, and is no view of itself.
+        if number in operation.written or number in operation.inputs:
             return
         if is_view(operation.kind) and operation.inputs:
             parent = operation.inputs[0]

@@ -243,6 +243,15 @@ def _tokens(
     return None if found is None else found[1]
 
 
+def tokens_of(tape: Tape, scores: int, vocabulary: int) -> Tensor | None:
+    """The tokens that scores are for, where there is one for each row of them."""
+    rows = _count(tape, scores) // max(vocabulary, 1)
+    found = _tokens(tape, scores, tape.makers(), [rows], vocabulary)
+    if found is None or found[2] != rows:
+        return None
+    return Replay(tape, gradients=False).run([found[0]], before=found[1])[found[0]].detach().clone()
+
+
 def _lookup(tape: Tape, operation: Operation) -> int | None:
     """The indices of a lookup by whole numbers in a matrix of floating-point numbers."""
     if operation.name == "embedding":

@@ -1,0 +1,1 @@
+"""Causes: the reported number is not the true loss."""

@@ -1,0 +1,110 @@
+"""Which updates an evaluation follows, and when the next one is due.
+
+An evaluation shows by lookups of tokens without gradients, more of them than between other updates:
+a teacher has some at every step. Once two are known, the next can be foreseen and recorded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from lossleuth.tape.window import Window
+
+# Recordings that are begun for the sake of an evaluation, and those that are enough.
+MOST_BEGUN, ENOUGH = 4, 2
+# Operations of an evaluation that are recorded before its next batch is not.
+MOST_OPERATIONS = 40_000
+# Steps with an evaluation that are remembered.
+MOST_REMEMBERED = 4096
+
+
+class Evaluations:
+    """Counts lookups without gradients between one update and the next."""
+
+    def __init__(self, tape: Collection[int] = ()) -> None:
+        # Whether recordings are wanted at all.
+        self.records = bool(tape)
+        self._step = 0
+        self._lookups = 0
+        # Lookups before each step that had any, and the fewest before any step.
+        self._counts: dict[int, int] = {}
+        self._fewest: int | None = None
+        self._compared: set[int] = set()
+        self._is_due = False
+        self._begun = 0
+        self._found = 0
+
+    def looked_up(self) -> None:
+        """Tokens were looked up without gradients."""
+        self._lookups += 1
+
+    def compared(self) -> None:
+        """Scores were compared with targets without gradients: no mere sampling of texts."""
+        self._compared.add(self._step)
+
+    @property
+    def surely(self) -> list[int]:
+        """Those of them in which something was compared."""
+        return [step for step in self.steps if step in self._compared]
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps before which there was an evaluation."""
+        counts = self._counts | ({self._step: self._lookups} if self._lookups else {})
+        fewest = 0 if self._fewest is None else self._fewest
+        found = [step for step, count in counts.items() if count > fewest]
+        # Where some compare, the others are something else.
+        return [step for step in found if step in self._compared] or found
+
+    def begin(self, step: int) -> bool:
+        """A step begins; whether it is to be recorded because an evaluation is due before it."""
+        if step != self._step:
+            fewest = self._lookups if self._fewest is None else min(self._fewest, self._lookups)
+            self._fewest = fewest
+            if self._lookups and len(self._counts) < MOST_REMEMBERED:
+                self._counts[self._step] = self._lookups
+            self._step, self._lookups = step, 0
+            due = self.records and step == _following(self.steps)
+            self._is_due = due and self._found < ENOUGH and self._begun < MOST_BEGUN
+            self._begun += self._is_due
+        return self._is_due
+
+    def looked(self, found: Mapping[str, Any] | None) -> None:
+        """A recording was looked at, with this evaluation in it."""
+        if found is not None and found["metrics"] and self._step:
+            self._found += 1
+
+    def is_too_long(self, window: Window) -> bool:
+        """Whether what was recorded before any training is more than can be looked at."""
+        return not window.backwards and len(window.tape.operations) > MOST_OPERATIONS
+
+
+def _following(steps: list[int]) -> int | None:
+    """When the next is due.
+
+    >>> _following([50]), _following([1, 51]), _following([0])
+    (100, 101, None)
+    """
+    known = [0, *steps][-2:]
+    return 2 * known[1] - known[0] if len(known) > 1 and known[1] > known[0] else None
+
+
+def kind_of(found: Mapping[str, Any]) -> str:
+    """What a look at a recording is called in the record.
+
+    >>> kind_of({"step": 3, "true_loss": {}})
+    'true_loss'
+    """
+    if "gradient_truth" in found:
+        return "tape"
+    return "true_loss" if "true_loss" in found else "evaluation"
+
+
+def printed_so_far() -> int:
+    """How many bytes the program has printed, where that goes to a file."""
+    try:
+        return os.fstat(1).st_size
+    except OSError:
+        return 0
