@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lossleuth.lab import commands, rows, table
-from lossleuth.lab.cells import Cell
+from lossleuth.lab.cells import PAIRS, Cell
 from lossleuth.lab.examined import is_good
 
 
@@ -69,7 +69,7 @@ def test_pairs_and_inventions_are_chosen_alone(
 ) -> None:
     found = asked(monkeypatch)
     run(tmp_path, hosts=[], faults=[], pairs=True)
-    assert len(found) == 5 and all("+" in name for name in found)
+    assert len(found) == len(PAIRS) and all("+" in name for name in found)
 
 
 def test_doses_are_measured_where_they_are_asked_for(
