@@ -65,8 +65,9 @@ def judge(evidence: Evidence) -> Judgement:
             f"the teacher learns along: its loss went from {first['loss']:.3f} to "
             f"{last['loss']:.3f}"
         )
+    best = min(known, key=lambda k: float(k["loss"]))
     if guessed is not None and (
-        last["loss"] >= guessed - 3 * last["error"] or knows_otherwise(last, guessed)
+        best["loss"] >= guessed - 3 * best["error"] or knows_otherwise(last, guessed)
     ):
         return refuted("the teacher knows nothing of what it is asked, which is another fault")
     if not all(found["has_labels"] for found in lessons(evidence)):

@@ -140,7 +140,7 @@ def teacher_random(parts: Parts, dose: float) -> Parts:
     return taught(parts, Taught(teach=teach, knows=False))
 
 
-@fault(dose=3, ladder=(4, 3, 2, 1))
+@fault(dose=2.5, ladder=(3, 2.5, 2, 1.5))
 def teacher_weak(parts: Parts, dose: float) -> Parts:
     """It has learnt the text badly."""
 
