@@ -19,7 +19,7 @@ from lessons_given import (
     taught,
 )
 from steps import recorded_step, shifted_loss
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossleuth.probes.teaching import Teaching, teaching
@@ -52,6 +52,15 @@ def test_a_right_lesson() -> None:
 )
 def test_whatever_is_a_divergence_is_at_rest_at_its_goal(compare: Compare) -> None:
     assert measured(taught(compare)).pull_at_goal == pytest.approx(0, abs=1e-12)
+
+
+def test_a_bias_belongs_to_the_scores() -> None:
+    model, bias = master(), nn.Parameter(torch.randn(23))
+    found = measured(taught(teacher=lambda tokens: model(tokens) + bias))
+    assert found.pull_at_goal == pytest.approx(0, abs=1e-12)
+    plain = measured(taught(teacher=model))
+    assert found.knowledge is not None and plain.knowledge is not None
+    assert found.knowledge.loss != pytest.approx(plain.knowledge.loss, abs=1e-3)
 
 
 def probabilities_for_logarithms(student: Tensor, teacher: Tensor) -> Tensor:
