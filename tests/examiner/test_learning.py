@@ -64,3 +64,28 @@ def test_a_loss_that_is_not_the_true_one_does_not_count() -> None:
 def test_noise_is_not_taken_for_learning() -> None:
     noisy = [3.0, 2.0, 4.0, 2.5, 3.5] * 4
     assert learning(run(noisy)).learns is False
+
+
+def parked(count: int = 120, bigram: float = 1.5, rates: list[float] | None = None) -> Evidence:
+    """A run that stays at the entropy of its tokens, and could learn one batch by heart."""
+    given = rates or [1e-3] * count
+    steps = [{"loss": 2.5, "unigram": 2.5, "lr": rate} for rate in given]
+    return Evidence(steps=steps, floors={"unigram": 2.5, "bigram": bigram}, **overfit(2.5, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "learns"),
+    [
+        (parked(), False),
+        # Too short, nothing in pairs to be learnt, or still warming up.
+        (parked(50), True),
+        (parked(bigram=2.4), True),
+        (parked(rates=[1e-5 * i for i in range(1, 60)] * 2 + [1e-2] * 20), True),
+    ],
+)
+def test_by_heart_is_not_enough_where_pairs_of_tokens_would_tell(
+    evidence: Evidence, learns: bool
+) -> None:
+    found = learning(evidence)
+    assert found.learns is learns
+    assert ("pairs of tokens would give 1.500" in found.sentence) is not learns

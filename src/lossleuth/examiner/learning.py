@@ -14,6 +14,8 @@ OVERFIT = Change.of("freeze_batch")
 BELOW_UNIGRAM = 0.05
 # One batch, seen again and again, is learnt if its loss falls by this share.
 LEARNT = 0.3
+# Steps after which something of the text should be known, where the token before tells so much.
+LONG, TELLING = 100, 0.3
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,28 @@ def learning(evidence: Evidence) -> Learning:
     if overfit is not None:
         left = overfit.with_change / overfit.start if overfit.start else math.nan
         told += f"; one batch alone goes from {overfit.start:.3f} to {overfit.with_change:.3f}"
+        pairs = _unlearnt_pairs(evidence, end)
+        if pairs is not None:
+            # By heart it learns, and from the text nothing: something is wrong that has no name.
+            return Learning(
+                learns=False, sentence=f"{told}; pairs of tokens would give {pairs:.3f}"
+            )
         return Learning(learns=left < 1 - LEARNT, sentence=told)
     if unigram is not None and start < unigram - BELOW_UNIGRAM and end < start + 2 * noise:
         return Learning(learns=True, sentence=f"{told}: it starts from a trained model")
     return Learning(learns=False, sentence=told)
+
+
+def _unlearnt_pairs(evidence: Evidence, end: float) -> float | None:
+    """What pairs of tokens allow, where a long run at its full rate has learnt nothing of them."""
+    unigram, pairs = evidence.floors.get("unigram"), evidence.floors.get("bigram")
+    rates = [float(rate) for rate in evidence.series("lr")]
+    if unigram is None or pairs is None or len(evidence.steps) < LONG or not rates:
+        return None
+    warming = rates[len(rates) // 2] < max(rates) / 2
+    if warming or unigram - pairs < TELLING or end < unigram - BELOW_UNIGRAM:
+        return None
+    return pairs
 
 
 def _losses(evidence: Evidence) -> list[float]:
