@@ -88,4 +88,16 @@ def test_by_heart_is_not_enough_where_pairs_of_tokens_would_tell(
 ) -> None:
     found = learning(evidence)
     assert found.learns is learns
-    assert ("pairs of tokens would give 1.500" in found.sentence) is not learns
+    assert ("the token before would give 1.500" in found.sentence) is not learns
+
+
+def test_a_run_that_stops_far_above_what_pairs_tell_does_not_learn() -> None:
+    floors = {"unigram": 2.5, "bigram": 0.5}
+    early = [3.0 - 0.02 * i for i in range(40)]
+    for end, learns in ((2.2, False), (1.5, True)):
+        losses = [*early, *[end] * 120]
+        steps = [{"loss": loss, "unigram": 2.5, "lr": 1e-3} for loss in losses]
+        assert learning(Evidence(steps=steps, floors=floors)).learns is learns
+    falling_still = [3.0 - 0.005 * i for i in range(160)]
+    steps = [{"loss": loss, "unigram": 2.5, "lr": 1e-3} for loss in falling_still]
+    assert learning(Evidence(steps=steps, floors=floors)).learns is True

@@ -14,8 +14,9 @@ OVERFIT = Change.of("freeze_batch")
 BELOW_UNIGRAM = 0.05
 # One batch, seen again and again, is learnt if its loss falls by this share.
 LEARNT = 0.3
-# Steps after which something of the text should be known, where the token before tells so much.
-LONG, TELLING = 100, 0.3
+# Steps after which something of the text should be known, where the token before tells so much;
+# what share of that is next to nothing.
+LONG, TELLING, LITTLE = 100, 0.3, 0.25
 
 
 @dataclass(frozen=True)
@@ -40,34 +41,35 @@ def learning(evidence: Evidence) -> Learning:
         told += f"; knowing only how frequent tokens are gives {unigram:.3f}"
     noise = statistics.pstdev(losses[-max(2, len(losses) // 5) :])
     falls = end < start - max(0.02, 2 * noise / math.sqrt(max(1, len(losses) // 5)))
-    if falls and (unigram is None or end < unigram - BELOW_UNIGRAM):
+    pairs = _unlearnt_pairs(evidence, losses)
+    if pairs is not None:
+        told += f", the token before would give {pairs:.3f}, and it falls no more"
+    elif falls and (unigram is None or end < unigram - BELOW_UNIGRAM):
         return Learning(learns=True, sentence=told)
     overfit = evidence.effects.get(OVERFIT)
     if overfit is not None:
         left = overfit.with_change / overfit.start if overfit.start else math.nan
         told += f"; one batch alone goes from {overfit.start:.3f} to {overfit.with_change:.3f}"
-        pairs = _unlearnt_pairs(evidence, end)
-        if pairs is not None:
-            # By heart it learns, and from the text nothing: something is wrong that has no name.
-            return Learning(
-                learns=False, sentence=f"{told}; pairs of tokens would give {pairs:.3f}"
-            )
-        return Learning(learns=left < 1 - LEARNT, sentence=told)
+        # By heart it may learn, and next to nothing from the text: what is wrong has no name.
+        return Learning(learns=pairs is None and left < 1 - LEARNT, sentence=told)
     if unigram is not None and start < unigram - BELOW_UNIGRAM and end < start + 2 * noise:
         return Learning(learns=True, sentence=f"{told}: it starts from a trained model")
     return Learning(learns=False, sentence=told)
 
 
-def _unlearnt_pairs(evidence: Evidence, end: float) -> float | None:
-    """What pairs of tokens allow, where a long run at its full rate has learnt nothing of them."""
+def _unlearnt_pairs(evidence: Evidence, losses: list[float]) -> float | None:
+    """What pairs of tokens allow, where a long run at its full rate stays far above that."""
     unigram, pairs = evidence.floors.get("unigram"), evidence.floors.get("bigram")
     rates = [float(rate) for rate in evidence.series("lr")]
-    if unigram is None or pairs is None or len(evidence.steps) < LONG or not rates:
+    if unigram is None or pairs is None or min(len(losses), len(rates)) < LONG:
         return None
+    quarter = len(losses) // 4
+    before, last = losses[-2 * quarter : -quarter], losses[-quarter:]
+    noise = statistics.pstdev(last) / math.sqrt(quarter)
+    falls = statistics.fmean(last) < statistics.fmean(before) - 2 * noise
     warming = rates[len(rates) // 2] < max(rates) / 2
-    if warming or unigram - pairs < TELLING or end < unigram - BELOW_UNIGRAM:
-        return None
-    return pairs
+    learnt = unigram - statistics.fmean(last) > LITTLE * (unigram - pairs)
+    return None if falls or warming or learnt or unigram - pairs < TELLING else pairs
 
 
 def _losses(evidence: Evidence) -> list[float]:
