@@ -10,11 +10,12 @@ from lossleuth.examiner.judging import (
     explained,
     judge_all,
     stood_down,
+    unacted,
     untried,
     wanted,
     without_trials,
 )
-from lossleuth.types import Change, Evidence, Judgement, Stage, Status, Wrongness
+from lossleuth.types import Change, Effect, Evidence, Judgement, Stage, Status, Wrongness
 
 TRY = (Change.of("hold_lr"),)
 
@@ -93,3 +94,15 @@ def test_a_wrong_number_in_an_evaluation_stands_in_nobodys_way() -> None:
     for look in (stood_down, explained):
         assert look([number, plain[1]], judgements) == judgements
         assert look(plain, judgements)["rate"].status is Status.UNTESTED
+
+
+def test_a_trial_that_never_came_to_act_clears_nobody() -> None:
+    def cleared(name: str, nats: float) -> Judgement:
+        harm = Effect(Change.of(name), nats, 0.0, 3, 78, 2.0, 2.0 - nats, 3.0)
+        return Judgement(Status.BENIGN, "1 is not 2.", harm=harm)
+
+    found = unacted(
+        {"a": cleared("hold_lr", 0.0), "b": cleared("scale_gradient", 0.0), "c": cleared("x", 1e-9)}
+    )
+    assert [found[i].status for i in "abc"] == [Status.UNTESTED, Status.BENIGN, Status.BENIGN]
+    assert "78 steps" in found["a"].because and found["a"].harm is None

@@ -101,3 +101,10 @@ def test_a_run_that_stops_far_above_what_pairs_tell_does_not_learn() -> None:
     falling_still = [3.0 - 0.005 * i for i in range(160)]
     steps = [{"loss": loss, "unigram": 2.5, "lr": 1e-3} for loss in falling_still]
     assert learning(Evidence(steps=steps, floors=floors)).learns is True
+
+
+def test_a_script_that_crashed_is_not_known_to_learn() -> None:
+    ending = {"how": "exception", "error": "ValueError: shapes"}
+    found = learning(run(falling(3, 1), ending=ending))
+    assert found.learns is None
+    assert found.sentence == "after 50 steps the script itself ended with ValueError: shapes"

@@ -61,3 +61,12 @@ def test_what_is_no_number_says_nothing() -> None:
     rows = [{"step": 0, "loss": math.nan, "reads": [["NaN", "x:1"], [None, "x:2"]]}] * 4
     assert recognised(Evidence(steps=rows)) == []
     assert recognised(Evidence()) == []
+
+
+def test_an_end_that_a_user_would_want_to_know_of_is_told() -> None:
+    told = recognised(Evidence(ending={"how": "exception", "error": "ValueError: 7"}))
+    assert told == ["The script itself ended with ValueError: 7."]
+    assert recognised(Evidence(ending={"how": "sys.exit", "code": 3})) == [
+        "The script itself ended by sys.exit(3)."
+    ]
+    assert recognised(Evidence(ending={"how": "sys.exit", "code": 0})) == []

@@ -15,6 +15,7 @@ from lossleuth.types import Change
 DOSES: dict[str, dict[str, float]] = {
     "scale_lr": {"factor": 0.5},
     "scale_gradient": {"factor": 2},
+    "scale_lesson": {"factor": 2},
     "stretch_schedule": {"factor": 2},
     "clip_gradients": {"norm": 1.0},
     "shift_labels": {"offset": 1},

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +40,16 @@ def evidence_of(
         unfinished = events.get("unfinished", [])
         if unfinished:
             ended["unfinished"] = unfinished[-1]
+        columns = {
+            c: [row for part in chosen for row in record.matrix(c, part).tolist()]
+            for c in COLUMNS
+            if c in record.columns
+        }
         return Evidence(
             steps=[row.scalars for row in rows],
             parameters=names,
             sizes=[record.parameter_sizes[name] for name in names],
-            columns={
-                c: [row for part in chosen for row in record.matrix(c, part).tolist()]
-                for c in COLUMNS
-                if c in record.columns
-            },
+            columns=_without_idle([row.scalars for row in rows], columns),
             windows=events.get("tape", []),
             evaluations=evaluations_of(directory, events),
             settings=settings_of(events.get("settings", [])),
@@ -59,6 +61,24 @@ def evidence_of(
             effects=dict(effects or {}),
             failed=dict(failed or {}),
         )
+
+
+def _without_idle(
+    steps: Sequence[Mapping[str, Any]], columns: dict[str, list[list[float]]]
+) -> dict[str, list[list[float]]]:
+    """At a rate of 0 there is no update of which anything could be lost.
+
+    >>> _without_idle([{"lr": 0.0}, {"lr": 0.1}], {"swallowed_share": [[1.0], [0.5]]})
+    {'swallowed_share': [[nan], [0.5]]}
+    """
+    lost = columns.get("swallowed_share")
+    if lost is None:
+        return columns
+    kept = [
+        [math.nan] * len(row) if step.get("lr") == 0 else row
+        for step, row in zip(steps, lost, strict=True)
+    ]
+    return columns | {"swallowed_share": kept}
 
 
 def _chosen(steps: int, parameters: int) -> list[slice]:

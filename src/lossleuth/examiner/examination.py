@@ -28,7 +28,7 @@ from lossleuth.examiner.judging import (
     wanted,
     without_trials,
 )
-from lossleuth.examiner.learning import OVERFIT, Learning, learning
+from lossleuth.examiner.learning import OVERFIT, Learning, has_crashed, learning
 from lossleuth.examiner.recognised import recognised
 from lossleuth.examiner.verdict import Verdict, ranked, status_of
 from lossleuth.observe.background import Executor, Finished, Plan, last_words
@@ -191,6 +191,9 @@ class Examination:
         except BadInput:
             words = last_words(directory, 600).splitlines()
             tail = f"; it ended with: {words[-1]}" if words else ""
+            if finished.problem:
+                found = f"no training step in {self._request.name} ({finished.problem}{tail})"
+                raise BadInput(expected, found, "give it more time with --budget") from None
             found = f"{self._request.name}, which did not come to import torch{tail}"
             raise BadInput(expected, found, "run it by itself first") from None
         if not evidence.steps and not evidence.ending.get("unfinished"):
@@ -298,7 +301,7 @@ class Examination:
         # A wrong number in an evaluation says nothing of the training.
         harming = [judgements[c.id] for c in self._causes if c.stage is not Stage.EVALUATION]
         found = {Status.PROVEN, Status.SUSPECTED} & {j.status for j in harming}
-        done = state.learns or found or self.interrupted
+        done = state.learns or found or self.interrupted or has_crashed(evidence)
         if done or not self._tries or not self._has_time(0.1):
             return evidence, state
         self._told("no cause was found and the loss does not fall: trying to learn one batch")

@@ -7,6 +7,9 @@ from dataclasses import replace
 
 from lossleuth.types import Cause, Change, Evidence, Judgement, Stage, Status
 
+# Changes that a rule which divides by the gradient's size may not notice at all.
+BLIND = frozenset(("scale_gradient", "clip_gradients"))
+
 
 def judge_all(causes: Sequence[Cause], evidence: Evidence) -> dict[str, Judgement]:
     """The judgement of each cause by its id."""
@@ -54,11 +57,26 @@ def untried(judgements: dict[str, Judgement]) -> dict[str, Judgement]:
     return found
 
 
+def unacted(judgements: dict[str, Judgement]) -> dict[str, Judgement]:
+    """A trial in which no loss differs in any bit never came to act, and clears nobody."""
+    found = dict(judgements)
+    for identifier, judgement in judgements.items():
+        harm = judgement.harm
+        if judgement.status is not Status.BENIGN or harm is None or harm.change.name in BLIND:
+            continue
+        if harm.nats == 0 == harm.error and harm.seeds > 1:
+            told = f"{judgement.because} But the losses of all pairs are the same to the last bit: "
+            told += f"in {harm.steps} steps the change never came to act, and nothing is known."
+            found[identifier] = replace(judgement, status=Status.UNTESTED, because=told, harm=None)
+    return found
+
+
 def explained(causes: Sequence[Cause], judgements: dict[str, Judgement]) -> dict[str, Judgement]:
     """Suspicions that a proven fault explains, or that were not tried without it, are dropped.
 
     They are untested, with the reason: the fault may well be the whole story.
     """
+    judgements = unacted(judgements)
     proven = _harming(causes, judgements)
     if not proven:
         return judgements

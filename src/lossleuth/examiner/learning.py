@@ -30,6 +30,10 @@ class Learning:
 def learning(evidence: Evidence) -> Learning:
     """Judge the run as a whole, from recorded steps and, if it was tried, from one batch alone."""
     losses = _losses(evidence)
+    if has_crashed(evidence):
+        # What came after is not known, however well it went until then.
+        error, steps = evidence.ending.get("error"), len(evidence.steps)
+        return Learning(None, f"after {steps} steps the script itself ended with {error}")
     if len(losses) < 2:
         return Learning(None, "the loss of too few steps is known")
     if not all(math.isfinite(x) for x in losses):
@@ -55,6 +59,15 @@ def learning(evidence: Evidence) -> Learning:
     if unigram is not None and start < unigram - BELOW_UNIGRAM and end < start + 2 * noise:
         return Learning(learns=True, sentence=f"{told}: it starts from a trained model")
     return Learning(learns=False, sentence=told)
+
+
+def has_crashed(evidence: Evidence) -> bool:
+    """Whether the script ended with an exception of its own.
+
+    >>> has_crashed(Evidence(ending={"how": "exception", "error": "ValueError: 7"}))
+    True
+    """
+    return evidence.ending.get("how") == "exception"
 
 
 def _unlearnt_pairs(evidence: Evidence, losses: list[float]) -> float | None:

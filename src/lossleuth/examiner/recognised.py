@@ -27,7 +27,16 @@ def recognised(evidence: Evidence) -> list[str]:
     >>> recognised(stuck)
     ['The loss is 3.5264 in all of 3 steps: ln 34, what equal chances for all classes give.']
     """
-    return [*_losses(evidence), *_rates(evidence), *_reads(evidence)]
+    return [*_ending(evidence), *_losses(evidence), *_rates(evidence), *_reads(evidence)]
+
+
+def _ending(evidence: Evidence) -> Iterator[str]:
+    """An end that the user would want to know of."""
+    how, code = evidence.ending.get("how"), evidence.ending.get("code")
+    if how == "exception":
+        yield f"The script itself ended with {evidence.ending.get('error')}."
+    elif how == "sys.exit" and code not in (None, 0):
+        yield f"The script itself ended by sys.exit({code})."
 
 
 def _losses(evidence: Evidence) -> Iterator[str]:

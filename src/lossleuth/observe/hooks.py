@@ -155,6 +155,7 @@ class Hooks:
                 return
             if isinstance(instance, torch.optim.Optimizer):
                 self._changes.optimizer_made(instance)
+                taping.new_phase(self._observer.steps)
             # With an optimizer there, the model is there: the first step may begin.
             if not self._observer.steps:
                 taping.begin(0)

@@ -30,6 +30,9 @@ from lossleuth.tape.window import Backward, Window
 Look = Callable[[Window], dict[str, Any]]
 # Backward passes of one step that are recorded.
 MOST_BACKWARDS = 64
+# Until then, optimizers are those that the program begins with; after a later one, which steps of
+# its phase are recorded, and of how many phases.
+EARLY, PHASE_STEPS, MOST_PHASES = 20, (1, 8, 40), 2
 
 
 class Taping:
@@ -47,7 +50,8 @@ class Taping:
         self.evaluations = evaluations or Evaluations()
         self._printed_before = 0
         self._steps = set(steps)
-        self._looked_at = frozenset(self._steps)
+        self._looked_at = set(self._steps)
+        self._phases = 0
         self._all = False
         self._look = look
         self._at_root_call = at_root_call
@@ -79,6 +83,14 @@ class Taping:
     def want_all(self) -> None:
         """Record every step from now on."""
         self._all = True
+
+    def new_phase(self, step: int) -> None:
+        """An optimizer that is made late begins something new: its first steps are wanted too."""
+        if step > EARLY and self._looked_at and self._phases < MOST_PHASES:
+            self._phases += 1
+            wanted = {step + after for after in PHASE_STEPS}
+            self._steps |= wanted
+            self._looked_at |= wanted
 
     def begin(self, step: int) -> None:
         """Record from here on, if this step is wanted."""
