@@ -36,6 +36,11 @@ def test_the_loss_stands_against_what_the_data_allow(tmp_path: Path) -> None:
     ]
 
 
+def test_a_loss_that_is_followed_in_parts_is_said_to_be_a_part(tmp_path: Path) -> None:
+    loss = chart(blocks(tmp_path, [0.75, 0.5], events=true_losses((0, 3.0), (1, 2.0))), "Loss")
+    assert loss.series[0].name == "differentiated loss (0.25 times the true loss)"
+
+
 def test_perplexity_is_that_of_the_true_loss_and_never_capped(tmp_path: Path) -> None:
     found = blocks(tmp_path, [50.0], events=true_losses((0, 50.0)))
     table = next(b for b in found if isinstance(b, Table))

@@ -26,6 +26,8 @@ from lossleuth.report.sampling import MOST_POINTS, sampled
 MOST_READS = 3
 # A number that the script reads is the loss if it is the same to this share.
 SAME = 1e-3
+# A share by which the differentiated loss may differ from the true one without a word.
+NOTABLE = 0.1
 
 
 def glance(facts: Facts) -> Section:
@@ -52,7 +54,8 @@ def glance(facts: Facts) -> Section:
 def _loss(facts: Facts) -> Chart:
     series = []
     if np.isfinite(facts.of("loss")).any():
-        series.append(_line("differentiated loss", facts.steps, facts.of("loss")))
+        name = f"differentiated loss{_against_truth(facts)}"
+        series.append(_line(name, facts.steps, facts.of("loss")))
     for place, values in _other_reads(facts).items():
         series.append(_line(f"read at {place}", facts.steps, values))
     if facts.true_steps:
@@ -60,7 +63,18 @@ def _loss(facts: Facts) -> Chart:
         series.append(Series("true loss", xs, ys, dots=True))
     note = _reduced(facts)
     told = "What the script follows and reads, and the true loss where it was computed"
+    told += "; the levels are for the true loss"
     return Chart("Loss", f"{told}.", "nats", series, _levels(facts), note=note)
+
+
+def _against_truth(facts: Facts) -> str:
+    """How many times the true loss the differentiated one is, where that is not once."""
+    loss = dict(zip(facts.steps, facts.of("loss"), strict=True))
+    pairs = zip(facts.true_steps, facts.true_losses, strict=True)
+    ratios = [loss[step] / true for step, true in pairs if step in loss and true]
+    ratios = [ratio for ratio in ratios if math.isfinite(ratio)]
+    usual = float(np.median(ratios)) if ratios else 1.0
+    return "" if abs(usual - 1) < NOTABLE else f" ({usual:.2g} times the true loss)"
 
 
 def _levels(facts: Facts) -> list[Level]:
