@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,11 @@ from pathlib import Path
 
 import pytest
 import torch
+
+# A shell that starts things in the background has them ignore Ctrl-C, and whatever they start does
+# too; tests that interrupt a program want it to listen.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 # Tests run side by side: one thread each, in this process and in the ones it starts.
 torch.set_num_threads(1)

@@ -39,8 +39,8 @@ def test_without_the_loss_beside_it_two_evaluations_are_needed() -> None:
     check_proven(judge(seen(once, twice)), READ, "2 evaluations")
 
 
-def test_a_smoothed_loss_printed_as_a_loss_is_sound() -> None:
-    check_refuted(judge(seen(evaluation([SMOOTHED], printed(2.5)))), "1 evaluations")
+def test_a_smoothed_loss_printed_as_a_loss_is_not_blamed() -> None:
+    check_untested(judge(seen(evaluation([SMOOTHED], printed(2.5)))), "1 evaluations")
 
 
 def test_the_perplexity_of_the_cross_entropy_beside_a_smoothed_loss_is_sound() -> None:
@@ -87,7 +87,7 @@ def test_a_cap_below_the_true_loss_is_proven() -> None:
     told = evaluation([high], perplexity(20.0), true=25.0)
     check_proven(judge(seen(told)), READ, "capped at 20")
     below = evaluation([metric(number(2.0))], perplexity(20.0))
-    assert judge(seen(below)).status.value == "refuted"
+    check_untested(judge(seen(below)), "not known")
 
 
 def test_a_smoothed_loss_that_is_the_true_one_is_not_blamed() -> None:

@@ -95,8 +95,12 @@ def judge(evidence: Evidence) -> Judgement:
         return sound(told, evidence)
     if unknown or found:
         return untested("what a printed exponential is of was not found among the numbers read")
-    told = f"no exponential of another loss was printed in {len(evaluations)} evaluations"
-    return sound(told, evidence)
+    if any(evaluation.get("printed") for evaluation in evaluations):
+        return untested(
+            f"of the numbers printed in {len(evaluations)} evaluations none is the exponential of "
+            "a loss that was read: whether one is a perplexity is not known"
+        )
+    return sound(f"no number was printed in {len(evaluations)} evaluations", evidence)
 
 
 def _plain(evaluation: Evaluation) -> set[float]:
