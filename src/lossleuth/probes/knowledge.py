@@ -49,10 +49,10 @@ def known_by(teacher: Tensor, student: Tensor, targets: Tensor) -> Knowledge | N
         return None
     theirs, ours = _losses(told, own)[known], _losses(said, own)[known]
     offsets = {}
-    for offset, there in zip(OFFSETS, targets, strict=True):
-        # Where every offset has a target, so that all are of the same rows.
-        everywhere = (targets >= 0).all(0)
-        if bool(everywhere.any()):
+    # Where every offset has a target, so that all are of the same rows.
+    everywhere = (targets >= 0).all(0)
+    if bool(everywhere.any()):
+        for offset, there in zip(OFFSETS, targets, strict=True):
             offsets[str(offset)] = float(_losses(told, there)[everywhere].mean())
     renamed, renamed_error = _renamed(told[known], own[known])
     share = told[known].exp()
@@ -77,10 +77,18 @@ def log_probabilities(scores: Tensor) -> Tensor:
     >>> log_probabilities(torch.tensor([[0.5, 0.5]])).exp().tolist()
     [[0.5, 0.5]]
     """
-    flat = scores.reshape(-1, scores.shape[-1])
-    if bool((flat >= 0).all()) and bool(((flat.sum(-1) - 1).abs() < 1e-3).all()):
+    if is_distribution(scores):
         return scores.clamp(min=torch.finfo(scores.dtype).tiny).log()
     return scores.log_softmax(-1)
+
+
+def is_distribution(scores: Tensor) -> bool:
+    """Whether these are probabilities already.
+
+    >>> is_distribution(torch.tensor([[0.25, 0.75]])), is_distribution(torch.tensor([[1.0, 2.0]]))
+    (True, False)
+    """
+    return bool((scores >= 0).all()) and bool(((scores.sum(-1) - 1).abs() < 1e-3).all())
 
 
 def _losses(log_shares: Tensor, targets: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ def find_lessons(window: Window, roles: Roles | None) -> list[Lesson]:
             # Two that both learn from labels, and from each other, are peers.
             if not met or (teacher in labelled and flows[teacher].is_live):
                 continue
-            lesson = _lesson(tape, run, operations, flows[student], flows[teacher], met, picks)
+            lesson = _lesson(run, operations, flows[student], flows[teacher], met, picks)
             if lesson is not None and lesson.student.is_live:
                 found.append(lesson)
     return found
@@ -150,13 +150,13 @@ def _heads(window: Window, operations: list[Operation], classes: int) -> list[in
 
     What a module gives is scores too, until it is normalised: models scale their own.
     """
-    tape = window.tape
+    tape, trained = window.tape, window.tape.parameters
     found: dict[int, int] = {}
     made: set[int] = set()
     for op in operations:
         for number in op.inputs:
             given = tape.leaves.get(number)
-            if given is not None and number not in tape.parameters and not given.requires_grad:
+            if given is not None and number not in trained and not given.requires_grad:
                 found.setdefault(number, op.number)
         if op.outputs[0] is None:
             continue
@@ -198,7 +198,6 @@ def _meetings(operations: list[Operation], student: _Flow, teacher: _Flow) -> li
 
 
 def _lesson(
-    tape: Tape,
     run: Backward,
     operations: list[Operation],
     student: _Flow,
@@ -206,12 +205,12 @@ def _lesson(
     met: list[Operation],
     picks: list[Operation],
 ) -> Lesson | None:
-    leading = _ancestors(tape, operations, met)
+    leading = _ancestors(operations, met)
     labels = [op for op in picks if student.is_wide(op.inputs[0])]
     # What has met already may go on to be picked from; labels come before that.
-    to_labels = _ancestors(tape, operations, labels) - {op.number for op in met}
+    to_labels = _ancestors(operations, labels) - {op.number for op in met}
     own = frozenset(leading - to_labels)
-    sides = [_side(tape, operations, flow, leading) for flow in (student, teacher)]
+    sides = [_side(operations, flow, leading) for flow in (student, teacher)]
     if sides[0] is None or sides[1] is None:
         return None
     mixed = _mixed(operations, met, labels)
@@ -238,7 +237,7 @@ def _mixed(
     return None
 
 
-def _side(tape: Tape, operations: list[Operation], flow: _Flow, leading: set[int]) -> Side | None:
+def _side(operations: list[Operation], flow: _Flow, leading: set[int]) -> Side | None:
     """The scores as they are when something is done that is more than carrying."""
     for op in operations:
         if op.number not in leading:
@@ -255,7 +254,7 @@ def _side(tape: Tape, operations: list[Operation], flow: _Flow, leading: set[int
     return None
 
 
-def _ancestors(tape: Tape, operations: list[Operation], ends: Iterable[Operation]) -> set[int]:
+def _ancestors(operations: list[Operation], ends: Iterable[Operation]) -> set[int]:
     """The operations that lead to some others, and those."""
     needed: set[int] = set()
     found: set[int] = set()

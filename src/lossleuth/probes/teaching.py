@@ -17,7 +17,7 @@ from lossleuth.probes.alignment import sent
 from lossleuth.probes.blackboard import Blackboard, find_lesson
 from lossleuth.probes.cross_entropy import best_roles, targets_by_place
 from lossleuth.probes.holders import held_by_optimizers
-from lossleuth.probes.knowledge import Knowledge, known_by, log_probabilities
+from lossleuth.probes.knowledge import Knowledge, is_distribution, known_by, log_probabilities
 from lossleuth.probes.lesson import Lesson
 from lossleuth.tape.roles import Roles, recorded_value, tokens_behind
 from lossleuth.tape.substitutes import CannotReplay
@@ -206,14 +206,9 @@ def plain_scores(teacher: Tensor, lesson: Lesson) -> Tensor:
     """The teacher's scores at temperature 1, be they given as scores or as probabilities."""
     return (
         log_probabilities(teacher)
-        if _is_distribution(teacher)
+        if is_distribution(teacher)
         else teacher / (lesson.teacher.factor or 1.0)
     )
-
-
-def _is_distribution(scores: Tensor) -> bool:
-    flat = scores.reshape(-1, scores.shape[-1])
-    return bool((flat >= 0).all()) and bool(((flat.sum(-1) - 1).abs() < 1e-3).all())
 
 
 def _divergence(one: Tensor, other: Tensor) -> float:
