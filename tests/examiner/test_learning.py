@@ -98,9 +98,34 @@ def test_a_run_that_stops_far_above_what_pairs_tell_does_not_learn() -> None:
         losses = [*early, *[end] * 120]
         steps = [{"loss": loss, "unigram": 2.5, "lr": 1e-3} for loss in losses]
         assert learning(Evidence(steps=steps, floors=floors)).learns is learns
+    # Statistically it falls; at such a pace the text is known after seventy such runs.
+    creeping = [*early, *[2.2 - 1e-4 * i for i in range(120)]]
+    steps = [{"loss": loss, "unigram": 2.5, "lr": 1e-3} for loss in creeping]
+    assert learning(Evidence(steps=steps, floors=floors)).learns is False
     falling_still = [3.0 - 0.005 * i for i in range(160)]
     steps = [{"loss": loss, "unigram": 2.5, "lr": 1e-3} for loss in falling_still]
     assert learning(Evidence(steps=steps, floors=floors)).learns is True
+
+
+@pytest.mark.parametrize(
+    ("shares", "count", "loss", "learns"),
+    [
+        ({"0": 0.04, "1": 0.05}, 120, 2.5, False),
+        # Targets of the text, a short run, nothing known of targets, or something learnt.
+        ({"0": 0.04, "1": 1.0}, 120, 2.5, True),
+        ({"0": 0.04, "1": 0.05}, 50, 2.5, True),
+        ({}, 120, 2.5, True),
+        ({"0": 0.04, "1": 0.05}, 120, 2.0, True),
+    ],
+)
+def test_by_heart_is_not_enough_where_targets_are_not_of_the_text(
+    shares: dict[str, float], count: int, loss: float, learns: bool
+) -> None:
+    windows = [{"alignment": {"shares": shares}}] * 2
+    evidence = run([2.9, *[loss] * count], unigram=2.5, windows=windows, **overfit(2.5, 0.1))
+    found = learning(evidence)
+    assert found.learns is learns
+    assert ("no offset explains more than 5% of the targets" in found.sentence) is not learns
 
 
 def test_a_script_that_crashed_is_not_known_to_learn() -> None:

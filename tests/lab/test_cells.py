@@ -38,8 +38,8 @@ def test_every_script_is_there_and_no_two_cells_have_one_name() -> None:
     assert len({cell.id for cell in every()}) == len(every())
 
 
-def test_there_are_seven_pairs_four_inventions_and_the_six_of_the_comparison() -> None:
-    assert (len(pairs()), len(invented()), len(peers())) == (7, 4, 6)
+def test_there_are_seven_pairs_five_inventions_and_the_six_of_the_comparison() -> None:
+    assert (len(pairs()), len(invented()), len(peers())) == (7, 5, 6)
     assert all(len(cell.wanted) == 2 for cell in pairs())
     assert all(cell.wanted == () and cell.faults for cell in invented())
     assert set(INVENTED).isdisjoint(cause.id for cause in causes())

@@ -91,9 +91,9 @@ def test_healthy_is_good_where_nothing_was_planted() -> None:
     assert row_of(cell, verdict(ascent=Judgement(Status.SUSPECTED, "Seen.")))["good"] is False
 
 
-def test_an_invention_is_good_unless_somebody_is_blamed() -> None:
+def test_of_an_invention_nothing_can_be_told() -> None:
     cell = Cell("plain", "tokens_renamed", ("tokens_renamed",))
-    assert row_of(cell, verdict(ascent=refuted("No.")))["good"] is True
+    assert row_of(cell, verdict(ascent=refuted("No.")))["good"] is False
     assert row_of(cell, verdict() | {"status": "cannot_tell"})["good"] is True
     assert row_of(cell, verdict(ascent=Judgement(Status.SUSPECTED, "Seen.")))["good"] is False
     assert row_of(cell, verdict(ascent=proven()))["good"] is False

@@ -17,6 +17,10 @@ LEARNT = 0.3
 # Steps after which something of the text should be known, where the token before tells so much;
 # what share of that is next to nothing.
 LONG, TELLING, LITTLE = 100, 0.3, 0.25
+# A loss that needs so many runs more, at its last pace, to know more than next to nothing, is flat.
+RUNS = 4
+# Share of targets that an offset explains where they are of the text that is read.
+OF_THE_TEXT = 0.35
 
 
 @dataclass(frozen=True)
@@ -45,17 +49,19 @@ def learning(evidence: Evidence) -> Learning:
         told += f"; knowing only how frequent tokens are gives {unigram:.3f}"
     noise = statistics.pstdev(losses[-max(2, len(losses) // 5) :])
     falls = end < start - max(0.02, 2 * noise / math.sqrt(max(1, len(losses) // 5)))
-    pairs = _unlearnt_pairs(evidence, losses)
-    if pairs is not None:
-        told += f", the token before would give {pairs:.3f}, and it falls no more"
-    elif falls and (unigram is None or end < unigram - BELOW_UNIGRAM):
+    parked = _unlearnt_pairs(evidence, losses)
+    beyond = unigram is None or end < unigram - BELOW_UNIGRAM
+    if parked is None and falls and beyond:
         return Learning(learns=True, sentence=told)
+    if parked is None and not beyond and len(losses) >= LONG:
+        parked = _unrelated(evidence)
+    told += parked or ""
     overfit = evidence.effects.get(OVERFIT)
     if overfit is not None:
         left = overfit.with_change / overfit.start if overfit.start else math.nan
         told += f"; one batch alone goes from {overfit.start:.3f} to {overfit.with_change:.3f}"
         # By heart it may learn, and next to nothing from the text: what is wrong has no name.
-        return Learning(learns=pairs is None and left < 1 - LEARNT, sentence=told)
+        return Learning(learns=parked is None and left < 1 - LEARNT, sentence=told)
     if unigram is not None and start < unigram - BELOW_UNIGRAM and end < start + 2 * noise:
         return Learning(learns=True, sentence=f"{told}: it starts from a trained model")
     return Learning(learns=False, sentence=told)
@@ -70,19 +76,32 @@ def has_crashed(evidence: Evidence) -> bool:
     return evidence.ending.get("how") == "exception"
 
 
-def _unlearnt_pairs(evidence: Evidence, losses: list[float]) -> float | None:
-    """What pairs of tokens allow, where a long run at its full rate stays far above that."""
+def _unlearnt_pairs(evidence: Evidence, losses: list[float]) -> str | None:
+    """That a long run at its full rate stays far above what pairs of tokens allow, if it does."""
     unigram, pairs = evidence.floors.get("unigram"), evidence.floors.get("bigram")
     rates = [float(rate) for rate in evidence.series("lr")]
     if unigram is None or pairs is None or min(len(losses), len(rates)) < LONG:
         return None
     quarter = len(losses) // 4
-    before, last = losses[-2 * quarter : -quarter], losses[-quarter:]
-    noise = statistics.pstdev(last) / math.sqrt(quarter)
-    falls = statistics.fmean(last) < statistics.fmean(before) - 2 * noise
-    warming = rates[len(rates) // 2] < max(rates) / 2
-    learnt = unigram - statistics.fmean(last) > LITTLE * (unigram - pairs)
-    return None if falls or warming or learnt or unigram - pairs < TELLING else pairs
+    last = statistics.fmean(losses[-quarter:])
+    missing = last - (unigram - LITTLE * (unigram - pairs))
+    if unigram - pairs < TELLING or missing < 0 or rates[len(rates) // 2] < max(rates) / 2:
+        # Nothing to be learnt, more than a little learnt, or still warming up.
+        return None
+    noise = statistics.pstdev(losses[-quarter:]) / math.sqrt(quarter)
+    pace = statistics.fmean(losses[-2 * quarter : -quarter]) - last
+    if pace > 2 * noise and 4 * RUNS * pace > missing:
+        return None
+    return f", the token before would give {pairs:.3f}, and it falls no more"
+
+
+def _unrelated(evidence: Evidence) -> str | None:
+    """That targets are not of the text that is read, if so."""
+    known = [a["shares"] for a in evidence.probed("alignment") if a.get("untested") is None]
+    best = max((float(share) for shares in known for share in shares.values()), default=1.0)
+    if best > OF_THE_TEXT:
+        return None
+    return f", and no offset explains more than {best:.0%} of the targets"
 
 
 def _losses(evidence: Evidence) -> list[float]:

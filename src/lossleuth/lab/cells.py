@@ -22,7 +22,13 @@ PAIRS = (
     ("future_leak", "update_rule_wrong"),
     ("batch_leak", "lr_too_low"),
 )
-INVENTED = ("scores_squashed", "tokens_renamed", "tokens_mistyped", "weights_restored")
+INVENTED = (
+    "scores_squashed",
+    "tokens_renamed",
+    "tokens_mistyped",
+    "weights_restored",
+    "scores_dropped",
+)
 # Additions to a host that are no faults: it stays healthy, and is the twin of faults in them.
 TWINS = ("distilled", "evaluated")
 # What they are called where they were first measured, as a fault of ours and its dose.

@@ -70,3 +70,14 @@ def scores_squashed(parts: Parts, dose: float) -> Parts:
         return dose * parts.forward(model, tokens_BT).tanh()  # planted: scores_squashed
 
     return replace(parts, forward=forward)
+
+
+@fault(dose=0.98)
+def scores_dropped(parts: Parts, dose: float) -> Parts:
+    """Dropout comes after the last layer, and leaves few scores."""
+
+    def forward(model: Any, tokens_BT: Tensor) -> Tensor:
+        scores_BTV = parts.forward(model, tokens_BT)
+        return nn.functional.dropout(scores_BTV, dose)  # planted: scores_dropped
+
+    return replace(parts, forward=forward)
