@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from recorded import run_script, write_small
 
-from lossleuth.record.export import FORMATS, export
+from lossleuth.record.export import FORMATS, export, format_of
 from lossleuth.record.read import Record
 from lossleuth.types import BadInput
 
@@ -26,6 +26,14 @@ def record(tmp_path: Path) -> Record:
 def test_an_unknown_format_is_refused_with_those_there_are(record: Record, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="expected one of csv, jsonl, parquet, tensorboard, wandb"):
         export(record, "xlsx", tmp_path / "out")
+
+
+def test_a_name_says_the_format_or_is_refused() -> None:
+    assert [format_of(Path(name)) for name in ("a.CSV", "b.parquet", "c")] == [
+        *("csv", "parquet", "csv")
+    ]
+    with pytest.raises(BadInput, match=r"ends with one of \.csv.* found 'a\.xlsx'"):
+        format_of(Path("a.xlsx"))
 
 
 # In a process of its own: some packages start a service that lives as long as theirs.

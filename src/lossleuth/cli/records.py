@@ -87,11 +87,15 @@ def compare(
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="run directory")],
     to: Annotated[Path, typer.Argument(metavar="TARGET", help="file or folder to write")],
-    format: Annotated[str, typer.Option(help="csv, jsonl, parquet, tensorboard or wandb")] = "csv",
+    format: Annotated[
+        str | None,
+        typer.Option(help="csv, jsonl, parquet, tensorboard or wandb; else as TARGET ends, or csv"),
+    ] = None,
 ) -> None:
     """Write a record as a table that other programs read."""
     from lossleuth.record.export import export as write
+    from lossleuth.record.export import format_of
     from lossleuth.record.read import Record
 
-    write(Record.open(run), format, to)
+    write(Record.open(run), format or format_of(to), to)
     typer.echo(f"{to} written")

@@ -35,3 +35,19 @@ def export(record: Record, format: str, target: Path) -> None:
         raise BadInput(
             "room for the export", f"{target}: {error.strerror or error}", "choose another target"
         ) from None
+
+
+def format_of(target: Path) -> str:
+    """The format that a file's name asks for; a name without an ending asks for CSV.
+
+    >>> format_of(Path("run.jsonl")), format_of(Path("table"))
+    ('jsonl', 'csv')
+    """
+    ending = target.suffix.removeprefix(".").lower()
+    if ending and ending not in FORMATS:
+        raise BadInput(
+            "a target that ends with one of ." + ", .".join(FORMATS),
+            repr(target.name),
+            "name another target, or give --format",
+        )
+    return ending or "csv"
