@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 
-from lossleuth.probes.distance import distance, norm
+from lossleuth.probes.distance import PIECE, distance, norm
 
 
 def test_absent_gradients_are_zero() -> None:
@@ -19,6 +20,15 @@ def test_sums_are_taken_in_float64() -> None:
     many = torch.full((1 << 20,), 1e-3, dtype=torch.float16)
     assert math.isclose(norm([many]), float(many[0].double()) * 1024, rel_tol=1e-12)
     assert distance(torch.tensor([1.0]), torch.tensor([1.0 + 2**-30], dtype=torch.float64)) > 0
+
+
+def test_a_large_difference_is_summed_in_pieces() -> None:
+    one = torch.randn(3, PIECE + 7)
+    other = torch.randn(PIECE + 7, 3, dtype=torch.float64).T
+    expected = float((one.double() - other).norm())
+    assert math.isclose(distance(one, other), expected, rel_tol=1e-12)
+    with pytest.raises(RuntimeError):
+        distance(one, other[:, :-1])
 
 
 def test_sparse_gradients_are_what_they_stand_for() -> None:

@@ -10,6 +10,9 @@ from torch import Tensor
 
 from lossleuth.tape.window import dense
 
+# Elements whose difference stays in the processor's cache.
+PIECE = 1 << 15
+
 
 def norm(gradients: Iterable[Tensor | None]) -> float:
     """L2 norm of all of them together, in float64.
@@ -30,8 +33,13 @@ def distance(one: Tensor | None, other: Tensor | None) -> float:
     """
     if one is None or other is None:
         return norm([one, other])
-    # Torch widens the narrower one on the way, without a copy of it.
-    return _size(dense(one) - _plain(other).reshape(one.shape))
+    some, others = dense(one).reshape(-1), _plain(other).reshape(one.shape).reshape(-1)
+    if len(some) <= PIECE:
+        return _size(some - others)
+    # In pieces, since a difference as large as a model would go to memory and back.
+    return math.hypot(
+        *(_size(a - b) for a, b in zip(some.split(PIECE), others.split(PIECE), strict=True))
+    )
 
 
 def _size(tensor: Tensor) -> float:

@@ -26,6 +26,8 @@ def test_a_large_loss_is_no_fault() -> None:
 
 def test_usual_temperatures_are_refuted() -> None:
     check_refuted(judge(taught()), "temperature is 2")
+    lower_is_better = {"2": (1.0, 1.0), "4": (0.5, 0.4)}
+    check_refuted(judge(taught(teacher_temperature=4.0, levels=lower_is_better)), "4 is usual")
     check_refuted(judge(UNTAUGHT), "0 of 3")
 
 

@@ -8,10 +8,11 @@ Why training fails
     not about which token comes next.
 
 How it is judged
-    Never by the size of the loss: T² belongs there. The same recorded batch is looked at again at
-    other temperatures. With T² in front, the divergence and the gradient of the logits stay level
-    as long as the temperature is no fault. Where both have fallen, the reference at a low
-    temperature is tried over paired seeds: proven if the true loss is lower then, benign if not.
+    Never by the size of the loss: T² belongs there. Up to 4 it is usual. Beyond that, the same
+    recorded batch is looked at again at other temperatures. With T² in front, the divergence and
+    the gradient of the logits stay level as long as the temperature is no fault. Where both have
+    fallen, the reference at a low temperature is tried over paired seeds: proven if the true loss
+    is lower then, benign if not.
 
 How to fix
     Lower the temperature; 1 to 4 is usual.
@@ -39,7 +40,8 @@ from lossleuth.types import (
 # What is left of gradient and divergence, T² in front, against the same batch at the lower
 # temperature; what has to be gained there.
 LEVEL, LEVEL_DIVERGENCE, GAINED = 0.5, 0.7, 0.05
-USUAL = 2.0
+# What is tried instead; up to where softening is what everybody does, and a lower one is tuning.
+USUAL, MOST = 2.0, 4.0
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -52,8 +54,8 @@ def judge(evidence: Evidence) -> Judgement:
         return untested("the same batch could not be looked at at other temperatures")
     last = known[-1]
     heat = float(last["teacher_temperature"])
-    if heat <= USUAL:
-        return refuted(f"the temperature is {heat:g}")
+    if heat <= MOST:
+        return refuted(f"the temperature is {heat:g}: up to {MOST:g} is usual")
     ratios = []
     for found in known:
         own = found["levels"].get(f"{found['teacher_temperature']:g}")
