@@ -21,7 +21,16 @@ from lossleuth.observe.in_process import InProcess
 from lossleuth.observe.program import Program
 from lossleuth.record.read import Record
 from lossleuth.record.write import RecordWriter
-from lossleuth.trial import TAPED, Measured, Trials, measured, saved_effects, saved_runs
+from lossleuth.trial import (
+    TAPED,
+    Measured,
+    RunKey,
+    Trials,
+    measured,
+    saved_effects,
+    saved_pairs,
+    saved_runs,
+)
 from lossleuth.types import Change, Effect
 
 CHANGE = Change.of("scale_lr", factor=0.1)
@@ -294,6 +303,7 @@ def test_saved_trials_give_the_effect_that_they_gave(tmp_path: Path) -> None:
     # A longer trial of one seed alone decides nothing that three have decided.
     saved(tmp_path / "0" / "long", [3.0] * 40, 0)
     saved(tmp_path / "0" / "longer", [9.0] * 40, 0, CHANGE)
+    saved(tmp_path / "0" / "alone", [9.0] * 60, 1, CHANGE)
     (tmp_path / "0" / "broken").mkdir()
     (tmp_path / "0" / "broken" / "record.log").write_bytes(b"")
     known = saved_runs(tmp_path)
@@ -302,3 +312,9 @@ def test_saved_trials_give_the_effect_that_they_gave(tmp_path: Path) -> None:
     assert (found[CHANGE].seeds, found[CHANGE].steps) == (3, 20)
     assert math.isclose(found[CHANGE].nats, 1.1)
     assert math.isclose(saved_effects(known, (cure,))[CHANGE].nats, 0.5)
+    # The longer pair is told beside it; a run that stands alone is no pair.
+    pairs = saved_pairs(known, (), found)
+    assert pairs == {}
+    del known[RunKey((CHANGE,), 1, 60)]
+    pairs = saved_pairs(known, (), found)
+    assert (set(pairs), pairs[CHANGE].steps, pairs[CHANGE].nats) == ({CHANGE}, 40, -6.0)

@@ -23,6 +23,8 @@ TAPED = frozenset(
     )
 )
 SHORTER, FEWEST_STEPS = 3, 20
+# Nats that one pair of longer runs has to gain for more of them to be made.
+GAINED = 0.03
 # How far apart the seeds of paired runs are.
 SEED_SHIFT = 1000
 
@@ -94,23 +96,30 @@ class Trials:
             steps = longer * self._steps_of(change)
             wanted += [RunKey(self._base, seed, steps) for seed in range(seeds)]
             wanted += [RunKey((*self._base, change), seed, steps) for seed in range(seeds)]
-        self._make([key for key in dict.fromkeys(wanted) if key not in self._known])
+        self._make([key for key in dict.fromkeys(wanted) if key not in self._known], longer)
         return {
             c: effect_of(self._known, self._base, c, seeds, longer * self._steps_of(c))
             for c in changes
         }
+
+    def run_longer(self, change: Change, seeds: int, longer: int) -> Effect | str:
+        """The effect of a change that had none: of one longer pair, and of all where it gains."""
+        pair = self.run([change], 1, longer)[change]
+        if isinstance(pair, str) or pair.nats < GAINED:
+            return pair
+        return self.run([change], seeds, longer)[change]
 
     def _steps_of(self, change: Change) -> int:
         if not any(c.name in TAPED for c in (*self._base, change)):
             return self.steps
         return max(min(FEWEST_STEPS, self.steps), self.steps // SHORTER)
 
-    def _make(self, wanted: Sequence[RunKey]) -> None:
+    def _make(self, wanted: Sequence[RunKey], longer: int) -> None:
         plans = {
             key: Plan(
                 self._directory / f"{len(self._known) + i:03d}",
                 key.steps,
-                self._seconds,
+                longer * self._seconds,
                 loss_steps=(0, 1, *measured_steps(key.steps)),
                 seed_shift=SEED_SHIFT * key.seed,
                 changes=key.changes,
@@ -254,6 +263,21 @@ def saved_effects(
             )
             if isinstance(effect, Effect) and not fewer:
                 found[change] = effect
+    return found
+
+
+def saved_pairs(
+    known: Mapping[RunKey, Measured | str],
+    base: tuple[Change, ...],
+    effects: Mapping[Change, Effect],
+) -> dict[Change, Effect]:
+    """Of changes with a known effect, a pair of runs that were longer than its trial."""
+    found: dict[Change, Effect] = {}
+    for change, effect in effects.items():
+        steps = max((k.steps for k in known if k.changes == (*base, change)), default=0)
+        pair = effect_of(known, base, change, 1, steps)
+        if steps > effect.steps and isinstance(pair, Effect):
+            found[change] = pair
     return found
 
 

@@ -172,6 +172,8 @@ class Evidence:
     # Cures of other faults that were in when this was seen: a short second look.
     cures: Sequence[Change] = ()
     effects: Mapping[Change, Effect] = field(default_factory=dict)
+    # Of changes that made no difference: one pair of runs that were longer.
+    longer: Mapping[Change, Effect] = field(default_factory=dict)
     # Trials that were asked for and gave nothing, with the reason.
     failed: Mapping[Change, str] = field(default_factory=dict)
 

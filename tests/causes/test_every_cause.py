@@ -56,7 +56,7 @@ def source(cause: Cause) -> Path:
 
 
 def changes_of(cause: Cause) -> Iterator[Change]:
-    """Every change that the file of a cause makes, with options that are only known later as 1."""
+    """Every change that the file of a cause makes; options only known later are made up."""
     module = import_module(f"lossleuth.causes.{cause.stage.value}.{cause.id}")
     for value in vars(module).values():
         found = value if isinstance(value, tuple) and not isinstance(value, Change) else (value,)
@@ -71,7 +71,8 @@ def _literal(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError:
-        return 1.0
+        # What is put together of words is one, all else a number.
+        return "word" if ".join(" in ast.unparse(node) else 1.0
 
 
 def test_every_file_is_a_cause_and_every_cause_a_file() -> None:

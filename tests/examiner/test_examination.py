@@ -186,7 +186,7 @@ def test_causes_are_chosen_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "steps"), [(ONE, 160), (Change.of("follow_true_gradient"), 78)], ids=str
+    ("change", "steps"), [(ONE, 160), (Change.of("follow_true_gradient"), 182)], ids=str
 )
 def test_a_fault_that_does_not_matter_is_tried_for_longer(
     tmp_path: Path, change: Change, steps: int
@@ -205,6 +205,21 @@ def test_a_fault_that_does_not_matter_is_tried_for_longer(
     harm = found.judgements["a"].harm
     assert harm is not None
     assert harm.steps == steps
+
+
+def test_a_longer_pair_without_a_difference_is_told_and_ends_it(tmp_path: Path) -> None:
+    fault = says(Status.SUSPECTED, wrongness=Wrongness("gap", 1.0, 0.0, 0.0))
+    known = [cause("a", lambda evidence: decided_by_trial(evidence, fault, [ONE]))]
+
+    def hardly(plan: Plan) -> list[float]:
+        less = 1e-3 * len(plan.changes) - plan.seed_shift / 1e5
+        return [3.0 - less - i / plan.steps for i in range(plan.steps)]
+
+    executor = Recorded(hardly)
+    found, _, _ = examined(tmp_path, executor, known, steps=200)
+    assert found.judgements["a"].status is Status.BENIGN
+    assert "nats in one pair of 160 steps" in found.judgements["a"].because
+    assert sum(len(plans) for plans in executor.calls if plans[0].steps == 160) == 2
 
 
 class OnlyByHand(Recorded):

@@ -78,3 +78,24 @@ def test_gradients_that_are_returned_are_left_alone() -> None:
         return Ran(losses, weight.detach())
 
     assert with_changes(returned, FollowTrueGradient()).is_exactly(returned())
+
+
+def test_what_comes_before_the_first_module_belongs_to_the_step_as_well() -> None:
+    """No module, lookup or loader tells where the next step begins."""
+
+    def bare(function: Any) -> Ran:
+        torch.manual_seed(0)
+        table, head = torch.nn.Parameter(torch.randn(7, 5)), torch.nn.Linear(5, 3)
+        optimizer = sgd([table, *head.parameters()])
+        losses = []
+        for _ in range(4):
+            loss = head(function(table)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return Ran(losses, table.detach().double())
+
+    right = bare(torch.tanh)
+    assert bare(WrongTanh.apply).distance(right) > 1e-2
+    assert with_changes(lambda: bare(WrongTanh.apply), FollowTrueGradient()).distance(right) < 1e-5

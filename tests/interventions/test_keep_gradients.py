@@ -36,6 +36,18 @@ def test_clipping_and_wiping_are_undone() -> None:
         assert with_changes(harmed, KeepGradients()).is_exactly(trained(make=sgd))
 
 
+def test_another_limit_takes_the_place_of_the_programs_own() -> None:
+    def clipped_at(limit: float) -> Ran:
+        def clip(net: Net) -> None:
+            torch.nn.utils.clip_grad_norm_(net.parameters(), limit)
+
+        return trained(make=sgd, before_step=clip)
+
+    loosened = with_changes(lambda: clipped_at(1e-3), KeepGradients(norm=0.05))
+    assert loosened.distance(clipped_at(0.05)) < 1e-6
+    assert loosened.distance(clipped_at(1e-3)) > 1e-3
+
+
 def test_two_optimizers_get_each_their_own() -> None:
     def alternating(harmed: bool) -> Ran:
         a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)

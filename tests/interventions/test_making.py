@@ -12,7 +12,8 @@ from lossleuth.interventions.making import make
 from lossleuth.interventions.scale_gradient import ScaleGradient
 from lossleuth.types import Change
 
-DOSES: dict[str, dict[str, float]] = {
+DOSES: dict[str, dict[str, float | str]] = {
+    "differentiate_forward": {"functions": "Tanh"},
     "scale_lr": {"factor": 0.5},
     "scale_gradient": {"factor": 2},
     "scale_lesson": {"factor": 2},

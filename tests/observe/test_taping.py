@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,18 @@ from lossleuth.record.write import RecordWriter
 from lossleuth.tape.recorder import Recorder
 
 
-def taped(folder: Path, steps: tuple[int, ...], count: int = 5) -> tuple[list[float], Observer]:
+def taped(
+    folder: Path,
+    steps: tuple[int, ...],
+    count: int = 5,
+    program: Callable[[], list[float]] | None = None,
+) -> tuple[list[float], Observer]:
     failures = Failures()
     observer = Observer(lambda: RecordWriter.create(folder, {}, print), failures, steps)
     hooks = Hooks(observer, failures)
     hooks.install()
     try:
-        losses = train(count)
+        losses = train(count) if program is None else program()
     finally:
         hooks.remove()
         observer.finish({"how": "test"})
@@ -56,8 +62,37 @@ def test_our_own_derivatives_and_updates_are_not_taken_for_the_programs(tmp_path
 def test_the_mode_is_gone_afterwards(tmp_path: Path) -> None:
     from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-    taped(tmp_path / "run", (1, 4))
+    taped(tmp_path / "run", (1, 2, 4))
     assert _get_current_dispatch_mode_stack() == []
+
+
+def test_optimizers_that_step_in_turn_make_one_step_also_where_the_next_is_recorded(
+    tmp_path: Path,
+) -> None:
+    def alternating() -> list[float]:
+        torch.manual_seed(0)
+        a, b = torch.nn.Parameter(torch.randn(4)), torch.nn.Parameter(torch.randn(4))
+        one, two = torch.optim.SGD([a], lr=0.1), torch.optim.Adam([b], lr=0.1)
+        losses = []
+        for _ in range(4):
+            loss = (a * b).square().sum()
+            one.zero_grad()
+            two.zero_grad()
+            loss.backward()
+            one.step()
+            two.step()
+            losses.append(loss.item())
+        return losses
+
+    bare = alternating()
+    losses, observer = taped(tmp_path / "run", (0, 1, 2), program=alternating)
+    assert losses == bare and observer.failures.count == 0
+    found = [event.data for event in read(tmp_path / "run").events("tape")]
+    assert [data["step"] for data in found] == [0, 1, 2]
+    for data in found:
+        assert [truth["untested"] for truth in data["updates"]] == [None, None]
+        (truth,) = data["gradient_truth"]
+        assert len(truth["parameters"]) == 2 and truth["error"] < 10 * truth["floor"] + 1e-9
 
 
 @pytest.mark.parametrize("broken", ["begin_backward", "end_backward", "before_update"])

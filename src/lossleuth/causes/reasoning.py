@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lossleuth.types import Change, Evidence, Judgement, Status, Where
+from lossleuth.types import Change, Effect, Evidence, Judgement, Status, Where
 
 # A difference of true losses that nobody would care about, in nats.
 NOTHING = 0.01
@@ -122,8 +122,16 @@ def decided_by_trial(
     if best.seeds < 3 and best.nats >= least:
         hopeful = max(answers, key=lambda effect: effect.nats)
         return replace(fault, status=Status.SUSPECTED, wants=(hopeful.change,))
-    told = f"{fault.because} It does not matter here: {best.sentence}."
+    told = f"{fault.because} It does not matter here: {best.sentence}{_at_length(evidence, best)}."
     return replace(fault, status=Status.BENIGN, because=told, harm=best)
+
+
+def _at_length(evidence: Evidence, brief: Effect) -> str:
+    """What a longer pair of runs says of a change that made no difference."""
+    pair = evidence.longer.get(brief.change)
+    if pair is None or pair.steps <= brief.steps:
+        return ""
+    return f", {pair.nats:+.3f} nats in one pair of {pair.steps} steps"
 
 
 def finite(values: Iterable[Any]) -> list[float]:

@@ -15,7 +15,7 @@ from lossleuth.examiner.learning import learning
 from lossleuth.examiner.recognised import recognised
 from lossleuth.examiner.verdict import Verdict, ranked, status_of
 from lossleuth.record.read import Record
-from lossleuth.trial import saved_effects, saved_runs
+from lossleuth.trial import saved_effects, saved_pairs, saved_runs
 from lossleuth.types import BadInput, Change, Evidence
 
 
@@ -30,15 +30,18 @@ def examine_record(directory: Path) -> Verdict:
     known_causes = causes()
     tried = saved_runs(directory / TRIALS)
     first = _first_look(directory)
-    first = replace(first, effects=saved_effects(tried, ()))
+    effects = saved_effects(tried, ())
+    first = replace(first, effects=effects, longer=saved_pairs(tried, (), effects))
     known = stood_down(known_causes, judge_all(known_causes, first))
     for look in sorted(directory.glob("cured*/record.log")):
         try:
             cures = _changes(look)
-            evidence = evidence_of(look.parent, saved_effects(tried, cures))
+            effects = saved_effects(tried, cures)
+            evidence = evidence_of(look.parent, effects)
         except BadInput:
             continue
-        again = judge_all(known_causes, replace(evidence, cures=cures))
+        longer = saved_pairs(tried, cures, effects)
+        again = judge_all(known_causes, replace(evidence, cures=cures, longer=longer))
         known = merged(known, again, cures)
     state = learning(first)
     known = explained(known_causes, untried(known) if state.learns else known)

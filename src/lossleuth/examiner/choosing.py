@@ -13,8 +13,8 @@ from lossleuth.types import Change, Effect, Evidence, Judgement, Status
 # A trial has so many steps, within what it may take.
 FEWEST_STEPS, MOST_STEPS = 24, 80
 TRIAL_SECONDS = 4.0
-# A trial that shows no harm is made once more, so many times as long.
-LONGER = 3
+# A trial that shows no harm is made once more, at most so many times as long.
+LONGER = 8
 
 
 def next_wishes(

@@ -269,12 +269,14 @@ class Examination:
                 break
             self._told(f"{change.sentence} made no difference: trying it {times} times as long")
             try:
-                found = trials.run([change], self._request.seeds, times)[change]
+                found = trials.run_longer(change, self._request.seeds, times)
             except KeyboardInterrupt:
                 self._interrupt()
                 break
             # What came to no end leaves the shorter trial standing.
-            if isinstance(found, Effect):
+            if isinstance(found, Effect) and found.seeds < self._request.seeds:
+                evidence = replace(evidence, longer={**evidence.longer, change: found})
+            elif isinstance(found, Effect):
                 evidence = replace(evidence, effects={**evidence.effects, change: found})
         return evidence, self._judge(evidence, cured=cured)
 

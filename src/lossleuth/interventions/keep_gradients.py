@@ -1,4 +1,7 @@
-"""Gradients used as the backward pass left them: neither clipped nor wiped in between."""
+"""Gradients used as the backward pass left them: neither clipped nor wiped in between.
+
+With `norm`, they are clipped at that, whatever the program clips them at.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lossleuth.interventions.clip_gradients import ClipGradients
 from lossleuth.interventions.intervention import Intervention, Replace, parameters_of
 from lossleuth.tape.window import Backward, Window
 
@@ -15,7 +19,8 @@ from lossleuth.tape.window import Backward, Window
 class KeepGradients(Intervention):
     """Undo whatever happens to gradients between the backward pass and the update."""
 
-    def __init__(self) -> None:
+    def __init__(self, norm: float | None = None) -> None:
+        self._clip = None if norm is None else ClipGradients(norm)
         self._known: list[Tensor] = []
         self._left: list[Tensor | None] = []
 
@@ -52,3 +57,5 @@ class KeepGradients(Intervention):
         for parameter, gradient in zip(self._known, self._left, strict=False):
             if gradient is not None and id(parameter) in updated:
                 parameter.grad = gradient
+        if self._clip is not None:
+            self._clip.before_update(optimizer)

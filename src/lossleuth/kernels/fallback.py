@@ -136,9 +136,12 @@ def is_held(tensor: Tensor) -> bool:
     >>> is_held(weight)
     False
     """
-    last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    needed = (tensor.storage_offset() + last + 1) * tensor.element_size()
-    return tensor.numel() == 0 or tensor.untyped_storage().nbytes() >= needed
+    extent = count = tensor.numel()
+    if count and not tensor.is_contiguous():
+        sides = zip(tensor.shape, tensor.stride(), strict=True)
+        extent = sum((n - 1) * step for n, step in sides) + 1
+    needed = (tensor.storage_offset() + extent) * tensor.element_size()
+    return count == 0 or tensor.untyped_storage().nbytes() >= needed
 
 
 def pick(values: Array, spans: Spans | None) -> Array:

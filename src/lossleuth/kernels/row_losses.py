@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -86,7 +86,8 @@ class Options:
         >>> Options().weighing(3.0, 2, "mean").weight
         1.5
         """
-        return replace(self, weight=factor / count if reduction == "mean" else factor)
+        weight = factor / count if reduction == "mean" else factor
+        return Options(self.temperature, self.smoothing, weight, self.exact)
 
 
 def cross_entropy_rows(
@@ -214,7 +215,10 @@ def _without_library(logits: Tensor, gradient: Tensor | None) -> Callable[..., T
 def _layouts(logits: Tensor, gradient: Tensor | None) -> tuple[Layout, Layout] | None:
     """Of both, where the library can read and write them."""
     of_logits = _layout(logits)
-    of_gradient = Layout() if gradient is None else _layout(gradient)
+    if gradient is logits:
+        of_gradient = of_logits
+    else:
+        of_gradient = Layout() if gradient is None else _layout(gradient)
     return None if of_logits is None or of_gradient is None else (of_logits, of_gradient)
 
 

@@ -15,6 +15,10 @@ from torch import Tensor
 
 from lossleuth.kernels import native
 
+INTEGERS = {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8} | {
+    getattr(torch, f"uint{bits}") for bits in (16, 32, 64)
+}
+
 
 class NothingSupervised(ValueError):
     """A mean over no positions is not 0 and not NaN: it does not exist."""
@@ -57,14 +61,16 @@ def supervise(
 (0, 1): are targets and logits of one vocabulary?
     """
     *places, columns = shape
-    if targets.is_floating_point() or targets.is_complex() or targets.dtype is torch.bool:
+    if targets.dtype not in INTEGERS:
         raise TypeError(f"expected integer targets, found {targets.dtype}: targets are columns")
     if list(targets.shape) != places:
         raise ValueError(
             f"expected targets of shape {tuple(places)} for logits of shape {tuple(shape)}, "
             f"found {tuple(targets.shape)}: one target for each row of logits"
         )
-    flat = targets.detach().reshape(-1).to(torch.int64).contiguous()
+    flat = targets
+    if targets.dim() != 1 or targets.dtype is not torch.int64 or not targets.is_contiguous():
+        flat = targets.detach().reshape(-1).to(torch.int64).contiguous()
     flat_mask = flat_mask_of(mask, places)
     wrong, count = _examine(flat, flat_mask, ignored, columns)
     if wrong >= 0:

@@ -91,12 +91,14 @@ class Hooks:
     def _replace(self, owner: Any, name: str, replacement: Any) -> None:
         inherited = name not in vars(owner)
         original = getattr(owner, name)
+        # A class method is bound where it is looked up, and is put back as it stands.
+        stands = vars(owner).get(name)
 
         def undo() -> None:
             if inherited:
                 delattr(owner, name)
             else:
-                setattr(owner, name, original)
+                setattr(owner, name, stands)
 
         setattr(owner, name, replacement)
         self._undo.append(undo)

@@ -57,6 +57,8 @@ class Taping:
         self._at_root_call = at_root_call
         self._failures = failures
         self._recorder: Recorder | None = None
+        # Of the next step, between an update and the first that is known to come after it.
+        self._next: Recorder | None = None
         self._hooks: list[Any] = []
         self._names: dict[int, str] = {}
         self._paused = False
@@ -95,18 +97,30 @@ class Taping:
     def begin(self, step: int) -> None:
         """Record from here on, if this step is wanted."""
         foreseen = self.evaluations.begin(step)
-        if (self._all or step in self._steps or foreseen) and self._recorder is None:
-            if not _is_safe():
+        now, wanted = self._recorder, self._all or step in self._steps
+        if now is None:
+            if not (wanted or foreseen):
                 return
-            self._steps.discard(step)
-            self._printed_before = printed_so_far()
-            recorder = Recorder(step)
-            recorder.start()
-            self._recorder = recorder
-            self._hooks = [
-                register_module_forward_pre_hook(self._enter_module),
-                register_module_forward_hook(self._leave_module, always_call=True),
-            ]
+        elif not wanted or self._paused or self._next is not None or now.window.step >= step:
+            # An evaluation that comes after a recorded step is recorded with that.
+            return
+        if not _is_safe():
+            return
+        recorder = Recorder(step, now)
+        recorder.start()
+        if now is not None:
+            self._next = recorder
+        else:
+            self._take_over(recorder)
+
+    def _take_over(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._steps.discard(recorder.window.step)
+        self._printed_before = printed_so_far()
+        self._hooks = [
+            register_module_forward_pre_hook(self._enter_module),
+            register_module_forward_hook(self._leave_module, always_call=True),
+        ]
 
     def end(self, step: int, names: Callable[[Tensor], str | None]) -> dict[str, Any] | None:
         """This step is over: look at its recording, if there is one and the time is right."""
@@ -114,9 +128,23 @@ class Taping:
             return None
         window = self._recorder.window
         if not _is_safe():
+            self._drop_next()
             self._pause()
             return None
+        following, self._next = self._next, None
+        if following is not None:
+            following.stop()
         self._stop()
+        try:
+            return self._looked_at_window(window, names)
+        finally:
+            if following is not None:
+                following.start()
+                self._take_over(following)
+
+    def _looked_at_window(
+        self, window: Window, names: Callable[[Tensor], str | None]
+    ) -> dict[str, Any] | None:
         looked_at = window.step in self._looked_at
         if not window.backwards and not window.updates:
             # After the last update there may be an evaluation, and nothing else.
@@ -141,6 +169,11 @@ class Taping:
         finally:
             self.looking = False
 
+    def _drop_next(self) -> None:
+        following, self._next = self._next, None
+        if following is not None:
+            following.stop()
+
     def _pause(self) -> None:
         if self._recorder is not None and not self._paused:
             self._paused = True
@@ -148,6 +181,7 @@ class Taping:
 
     def _discard(self) -> None:
         """Record no more of this step; the mode is left where that is safe."""
+        self._drop_next()
         if self._recorder is not None:
             self._recorder.forget()
             self._pause()
@@ -196,6 +230,8 @@ class Taping:
 
     def before_update(self, optimizer: Any) -> None:
         """An optimizer is about to use the gradients."""
+        # Not the first of this step: the next one has not begun yet.
+        self._drop_next()
         self._attempt("before_update", optimizer)
 
     def after_update(self, optimizer: Any) -> None:

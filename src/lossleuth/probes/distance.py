@@ -37,9 +37,8 @@ def distance(one: Tensor | None, other: Tensor | None) -> float:
     if len(some) <= PIECE:
         return _size(some - others)
     # In pieces, since a difference as large as a model would go to memory and back.
-    return math.hypot(
-        *(_size(a - b) for a, b in zip(some.split(PIECE), others.split(PIECE), strict=True))
-    )
+    pieces = (slice(start, start + PIECE) for start in range(0, len(some), PIECE))
+    return math.hypot(*(_size(some[piece] - others[piece]) for piece in pieces))
 
 
 def _size(tensor: Tensor) -> float:

@@ -41,14 +41,13 @@ MOST_NAMES = 8
 
 
 class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped base
-    """A dispatch mode that writes a tape."""
+    """A dispatch mode that writes a tape; two of them side by side ignore the same things."""
 
-    def __init__(self) -> None:
+    def __init__(self, beside: Capture | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped base
         self.tape = Tape()
         self.modules: list[str] = []
-        # Above 0 while code of ours is at work, which is not part of the program.
-        self.ignoring = 0
+        self._ignoring: list[int] = [0] if beside is None else beside._ignoring
         self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         # The latest known tensors in each piece of memory.
         self._memory: dict[int | None, list[tuple[weakref.ref[Tensor], int]]] = {}
@@ -60,6 +59,15 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         self._attributed: set[int] = set()
         # The call that each node of the graph came from.
         self.calls: dict[Any, FunctionCall] = {}
+
+    @property
+    def ignoring(self) -> int:
+        """Above 0 while code of ours is at work, which is not part of the program."""
+        return self._ignoring[0]
+
+    @ignoring.setter
+    def ignoring(self, depth: int) -> None:
+        self._ignoring[0] = depth
 
     # pausing
 

@@ -23,10 +23,13 @@ MOST_NUMBERS = 1 << 23
 
 
 class Recorder:
-    """Begins with the first forward pass of a step and ends after its last update."""
+    """Begins with the first forward pass of a step and ends after its last update.
 
-    def __init__(self, step: int) -> None:
-        self.capture = Capture()
+    What comes between that and the next step may belong to either: then there is one `beside`.
+    """
+
+    def __init__(self, step: int, beside: Recorder | None = None) -> None:
+        self.capture: Capture = Capture(None if beside is None else beside.capture)
         self.window = Window(step, self.capture.tape)
         self._entered = False
         self._hooks: list[Any] = []

@@ -9,7 +9,7 @@ import pytest
 from evidence import LOSS, check_proven, check_refuted, check_untested, seen, steps
 
 from lossleuth.causes.data.label_noise import judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types import Evidence, Status, Where
 
 
 def found(share: float = 0.1, loss: float = 3.0, long: int = 40, **given: Any) -> Evidence:
@@ -86,6 +86,15 @@ def test_targets_that_depend_on_the_tokens_around_are_no_noise() -> None:
 )
 def test_a_table_that_could_not_have_refuted_it_proves_nothing(relation: dict[str, Any]) -> None:
     check_untested(judge(found(relation=relation)), "too few pairs")
+
+
+def test_a_table_that_hardly_stands_out_is_noise_where_the_text_stands_out_by_far() -> None:
+    # Over three recorded steps: 3.5 standard deviations, and 20 or 87.
+    relation = {"targets": {"0": 2.02, "1": -0.4}, "inputs": 11.5}
+    check_untested(judge(found(relation=relation)), "too few pairs")
+    assert judge(found(relation=relation | {"inputs": 50.0})).status is Status.PROVEN
+    related = {"targets": {"0": 2.5}, "inputs": 50.0}
+    check_untested(judge(found(relation=related)), "too few pairs")
 
 
 def test_without_a_table_nothing_is_said() -> None:

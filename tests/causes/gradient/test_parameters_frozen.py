@@ -9,7 +9,7 @@ import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps
 
 from lossleuth.causes.gradient.parameters_frozen import ALL, CURE, LEAST, judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types import Evidence, Status, Where
 
 TABLE = {"name": "tok.weight", "elements": 300, "file": "model.py", "line": 3, "module": "tok"}
 
@@ -62,9 +62,14 @@ def test_a_model_that_is_mostly_frozen_and_learns_nothing_is_tried_unfrozen() ->
     [
         left_out(share=0.3),
         left_out(loss=2.0),
-        left_out(origins={"weights": {"files": [{"file": "model.pt"}]}}),
+        left_out(loss=2.8, origins={"weights": {"files": [{"file": "model.pt"}]}}),
     ],
     ids=["a part", "learns", "from a file"],
 )
 def test_freezing_that_may_be_meant_is_not_blamed(evidence: Evidence) -> None:
     check_refuted(judge(evidence))
+
+
+def test_weights_of_a_file_that_know_nothing_are_as_good_as_drawn() -> None:
+    from_file = left_out(loss=3.4, origins={"weights": {"files": [{"file": "model.pt"}]}})
+    assert judge(from_file).status is Status.SUSPECTED

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from evidence import BACKWARD, alternating, check_refuted, check_trial, check_untested, seen
+from evidence import BACKWARD, alternating, check_refuted, check_trial, check_untested, seen, tried
 
 from lossleuth.causes.gradient.wrong_backward import CURE, judge
-from lossleuth.types import Evidence, Status, Where
+from lossleuth.types import Change, Evidence, Status, Where
+
+SWIFT = Change.of("differentiate_forward", functions="FusedNorm")
 
 
 def function(error: float, floor: float = 1e-7, **given: Any) -> dict[str, Any]:
@@ -36,13 +39,11 @@ def hook(error: float | None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("found", "where", "words"),
     [
-        (function(0.5), Where("norm.py", 32), "backward of FusedNorm"),
-        (function(0.1) | truth(9.0), Where("norm.py", 32), "backward of FusedNorm"),
         (hook(0.9) | truth(9.0), Where("train.py", 50), "head.weight after its hooks"),
         (truth(0.2), BACKWARD, "most of all that of tok.weight"),
         (by_hand(0.7, 0.3), Where("train.py", 40), "0.3 of its size"),
     ],
-    ids=["function", "function before the sum", "hook", "whole", "by hand"],
+    ids=["hook", "whole", "by hand"],
 )
 def test_a_wrong_gradient_is_suspected_at_its_place_until_replaced(
     found: Any, where: Where, words: str
@@ -51,9 +52,31 @@ def test_a_wrong_gradient_is_suspected_at_its_place_until_replaced(
     assert words in judge(seen(**found)).because
 
 
+@pytest.mark.parametrize("found", [function(0.5), function(0.1) | truth(9.0)], ids=["one", "all"])
+def test_a_function_is_blamed_before_the_sum_and_cured_by_itself(found: Any) -> None:
+    fault = seen(**found)
+    judged = judge(fault)
+    assert (judged.status, judged.wants) == (Status.SUSPECTED, (SWIFT,))
+    assert judged.where == Where("norm.py", 32) and "backward of FusedNorm" in judged.because
+    proven = judge(tried(fault, SWIFT, 2.0))
+    assert (proven.status, proven.cure) == (Status.PROVEN, SWIFT)
+    assert judge(tried(fault, SWIFT, 0.0)).status is Status.BENIGN
+
+
+def test_where_torch_cannot_differentiate_a_forward_the_whole_step_is_replayed() -> None:
+    fault = seen(**function(0.5))
+    failed = {SWIFT: "it made 0 steps, where 80 were expected"}
+    assert judge(replace(fault, failed=failed)).wants == (CURE,)
+    both = {"functions": [*function(0.5)["functions"], *function(0.2, name="Act")["functions"]]}
+    assert judge(seen(**both)).wants == (
+        Change.of("differentiate_forward", functions="Act,FusedNorm"),
+    )
+
+
 def test_the_one_library_that_is_no_package_is_blamed_for_its_function() -> None:
     fault = seen(provenance={"libraries": ["fast.so", "notes.txt"]}, **function(0.5))
     assert judge(fault).where == Where("fast.so", None, "FusedNorm")
+    assert judge(fault).wants == (CURE,)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 from evidence import UPDATE, check_refuted, check_trial, check_untested, seen, steps, tried
 
-from lossleuth.causes.optimizer.clip_too_tight import CURE, LEAST, judge
+from lossleuth.causes.optimizer.clip_too_tight import CURE, LEAST, LOOSER, judge
 from lossleuth.types import Evidence, Status, Where
 
 
@@ -23,6 +24,15 @@ def test_tight_clipping_is_suspected_until_left_out() -> None:
 
 def test_clipping_in_every_step_that_an_adaptive_rule_cancels_is_refuted() -> None:
     check_refuted(judge(tried(clipped(0.01, 0.01), CURE, 0.05)), "2 of 2", "+0.050")
+
+
+def test_where_it_diverges_without_clipping_a_usual_limit_is_tried() -> None:
+    fault = clipped(0.01, 0.02, 0.01)
+    for gone in (-math.inf, -20.0):
+        diverged = tried(fault, CURE, gone)
+        assert judge(diverged).wants == (LOOSER,)
+        assert judge(tried(diverged, LOOSER, 2.0)).status is Status.PROVEN
+        check_refuted(judge(tried(diverged, LOOSER, 0.0)), "does not matter")
 
 
 def test_clipping_by_hand_is_seen_in_the_gradients() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -57,6 +58,24 @@ def test_short_runs_and_frozen_models_are_untested() -> None:
     check_untested(judge(run([5.0] * 7)), "only 7 losses")
     frozen = seen(steps=steps(20, loss=STILL), coverage={"frozen_share": 0.9})
     check_untested(judge(frozen), "90%")
+
+
+@pytest.mark.parametrize(
+    ("updates", "status"),
+    [
+        # Twice the gradient of each, or as long for all: Adam, or something that is neither.
+        ([[0.2, 0.4]], Status.PROVEN),
+        ([[math.nan, 0.4], [0.1, 0.4]], Status.PROVEN),
+        ([[0.1, 0.1]], Status.SUSPECTED),
+        ([], Status.PROVEN),
+    ],
+)
+def test_a_rule_by_hand_may_be_at_fault_as_well(updates: list[list[float]], status: Status) -> None:
+    columns = {"update_rms": updates, "grad_rms": [[0.1, 0.2]] * len(updates)}
+    made = seen(steps=steps(len(STILL), loss=STILL), columns=columns, settings={})
+    judged = judge(tried(made, WANTS[1], 2.0))
+    assert judged.status is status
+    assert ("rule of the update" in judged.because) is (status is Status.SUSPECTED)
 
 
 def test_the_highest_rate_is_told() -> None:

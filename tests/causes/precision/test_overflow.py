@@ -46,6 +46,9 @@ def test_inputs_that_had_exploded_before_are_the_consequence_of_something_else()
 def test_a_mean_over_no_target_is_another_fault() -> None:
     evidence = run(BROKEN, scalars={"supervised": [64, 64, 0]}, **first(1.0, "nll_loss"))
     check_refuted(judge(evidence), "0 targets", "labels_all_masked")
+    # 0 / 0, where a script takes the mean itself.
+    by_hand = run(BROKEN, scalars={"supervised": [64, 64, 0]}, **first(0.0, "div"))
+    check_refuted(judge(by_hand), "0 targets")
 
 
 def test_updates_that_a_scaler_skips_are_handled() -> None:

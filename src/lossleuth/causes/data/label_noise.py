@@ -38,8 +38,10 @@ from lossleuth.types import (
 
 # Agreement of a target with any token around; chance is the share of the most frequent token.
 AGREEMENT = 0.35
-# Standard deviations by which a table of pairs stands out, over all recorded steps together.
+# Standard deviations by which a table of pairs stands out, over all recorded steps together; of
+# the largest of several offsets 3 are too few where the text itself does not stand out by far.
 RELATED, UNRELATED, TELLING = 5.0, 3.0, 8.0
+SURELY_UNRELATED, FAR = 4.0, 60.0
 # Nats below the entropy of the targets that show that something was learnt.
 LEARNT = 0.1
 FEWEST_STEPS = 30
@@ -78,7 +80,7 @@ def judge(evidence: Evidence) -> Judgement:
             f"targets depend on the tokens around them: {related:.0f} standard deviations from "
             "shuffled ones, where 0 is expected of noise"
         )
-    if inputs < TELLING or related > UNRELATED:
+    if inputs < TELLING or related > (SURELY_UNRELATED if inputs > FAR else UNRELATED):
         return untested(
             f"too few pairs to tell: targets stand out by {related:.1f} standard deviations, the "
             f"text itself by {inputs:.1f}"

@@ -82,15 +82,18 @@ def _left_out(evidence: Evidence, known: Any) -> Judgement:
     sound = f"all {known['held']} tensors in optimizers ask for gradients"
     losses, floor = true_losses(evidence), unigram(evidence)
     loaded = (evidence.origins.get("weights") or {}).get("files")
-    if part < MOSTLY or loaded or floor is None or not losses:
+    if part < MOSTLY or floor is None or not losses:
         return refuted(sound)
+    if loaded and losses[0][1] < floor - ABOVE:
+        return refuted(f"{sound}, and what comes from a file knows more than frequencies")
     end = losses[-1][1]
     if end < floor - ABOVE:
         return refuted(f"{sound}, and the loss ends at {end:.3f}, below single tokens' {floor:.3f}")
     fault = Judgement(
         Status.SUSPECTED,
-        f"{part:.0%} of the parameters in use ask for no gradient, come from no file, and the loss "
-        f"ends at {end:.3f}, no better than single tokens ({floor:.3f}).",
+        f"{part:.0%} of the parameters in use ask for no gradient, were never trained (the loss "
+        f"starts at {losses[0][1]:.3f}), and it ends at {end:.3f}, no better than single tokens "
+        f"({floor:.3f}).",
         _freezing(evidence),
         Wrongness("share of frozen elements", part, 0.0, 0.0),
         remedy="Switch requires_grad on for the parameters that are to be trained.",

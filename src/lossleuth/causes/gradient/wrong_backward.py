@@ -12,7 +12,8 @@ How it is judged
     The gradient that the program got is compared with that of the same step replayed in float64
     through the operations that really ran; rounding is known from the replay in the recorded types.
     Functions that compute outside torch are judged by finite differences. The function, hook or
-    parameter that departs is named. Whether it matters is tried: the same run with true gradients.
+    parameter that departs is named. Whether it matters is tried: the same run with true gradients,
+    by torch through the forward of the functions at fault, else through the whole replayed step.
 
 How to fix
     Correct the backward; `lossleuth.check_gradient` tests it by itself.
@@ -27,7 +28,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from lossleuth.causes.reasoning import (
     NOTHING,
@@ -59,22 +60,34 @@ FEWEST, SMALL, SHARE = 3, 1e-3, 0.25
 CURE = Change.of("follow_true_gradient")
 
 
+class Fault(NamedTuple):
+    """A gradient that is not the true one: by how much, the floor of that, in words, and where."""
+
+    error: float
+    floor: float
+    told: str
+    where: Where | None
+    # The custom function whose backward gave it, where torch can differentiate its forward.
+    function: str | None = None
+
+
 def judge(evidence: Evidence) -> Judgement:
     """Compare used and true gradients on every recorded step."""
     found = [f for w in evidence.windows for f in _faults(w, evidence)]
     if found:
-        error, floor, told, where = max(found, key=lambda f: f[0])
+        worst = max(found, key=lambda f: f.error)
         because = (
-            f"{told} differs from the true one by {error:.2g} of its size (rounding {floor:.1e})."
+            f"{worst.told} differs from the true one by {worst.error:.2g} of its size "
+            f"(rounding {worst.floor:.1e})."
         )
         fault = Judgement(
             Status.SUSPECTED,
             because,
-            where,
-            Wrongness("relative error of the gradient", error, 0.0, floor),
+            worst.where,
+            Wrongness("relative error of the gradient", worst.error, 0.0, worst.floor),
             remedy="Make the backward the derivative of its forward.",
         )
-        return decided_by_trial(evidence, fault, [CURE])
+        return decided_by_trial(evidence, fault, [_cure(found, evidence)])
     by_hand_alone = _without_autograd(evidence)
     if by_hand_alone is not None:
         return by_hand_alone
@@ -82,10 +95,10 @@ def judge(evidence: Evidence) -> Judgement:
     tested = [t for t in truths if t.get("untested") is None and math.isfinite(t["error"])]
     by_hand = finite(h["error"] for w in evidence.windows for h in w.get("hand_gradients") or ())
     if tested:
-        worst = max(tested, key=lambda t: t["error"])
+        off = max(tested, key=lambda t: t["error"])
         return refuted(
-            f"the gradient used is the true one: it differs by {worst['error']:.1e}, rounding "
-            f"alone makes {worst['floor']:.1e}"
+            f"the gradient used is the true one: it differs by {off['error']:.1e}, rounding "
+            f"alone makes {off['floor']:.1e}"
         )
     if by_hand:
         return refuted(f"the gradient made by hand is the true one within {min(by_hand):.1e}")
@@ -168,9 +181,18 @@ def _listed(names: list[str]) -> str:
     return f"{told} and {len(names) - 3} more" if len(names) > 3 else told
 
 
-def _faults(window: Any, evidence: Evidence) -> list[tuple[float, float, str, Where | None]]:
+def _cure(faults: list[Fault], evidence: Evidence) -> Change:
+    """What undoes them: the true gradient of all, or, much faster, of the functions at fault."""
+    names = {fault.function for fault in faults}
+    if None in names:
+        return CURE
+    swift = Change.of("differentiate_forward", functions=",".join(sorted(map(str, names))))
+    return CURE if swift in evidence.failed else swift
+
+
+def _faults(window: Any, evidence: Evidence) -> list[Fault]:
     """Errors of this step, those of single functions first: they are nearest to the fault."""
-    found: list[tuple[float, float, str, Where | None]] = []
+    found: list[Fault] = []
     for function in window.get("functions") or ():
         if function.get("straight_through") or function.get("untested") is not None:
             continue
@@ -180,25 +202,26 @@ def _faults(window: Any, evidence: Evidence) -> list[tuple[float, float, str, Wh
             if outside is not None:
                 where = outside._replace(module=function["name"])
             told = f"The gradient that the backward of {function['name']} gives"
-            found.append((function["error"], function["floor"], told, where))
+            swift = function["name"] if outside is None else None
+            found.append(Fault(function["error"], function["floor"], told, where, swift))
     if found:
         return found
     for hook in window.get("hooks") or ():
         if hook.get("error") is not None and _is_wrong(hook["error"], hook["floor"]):
             told = f"The gradient of {hook['tensor']} after its hooks"
-            found.append((hook["error"], hook["floor"], told, where_of(hook["places"][0])))
+            found.append(Fault(hook["error"], hook["floor"], told, where_of(hook["places"][0])))
     if found:
         return found
     for truth in window.get("gradient_truth") or ():
         if truth.get("untested") is None and _is_wrong(truth["error"], truth["floor"]):
-            worst = max(truth["parameters"], key=lambda p: p["error"], default=None)
-            name = f" (most of all that of {worst['name']})" if worst else ""
+            most = max(truth["parameters"], key=lambda p: p["error"], default=None)
+            name = f" (most of all that of {most['name']})" if most else ""
             told = f"The gradient that the program got{name}"
-            found.append((truth["error"], truth["floor"], told, backward_place(evidence)))
+            found.append(Fault(truth["error"], truth["floor"], told, backward_place(evidence)))
     best = min(window.get("hand_gradients") or (), key=lambda h: h["error"], default=None)
     if best is not None and _is_wrong(best["error"], best["floor"]):
         told = "The gradient made by hand"
-        found.append((best["error"], best["floor"], told, where_of(best.get("place"))))
+        found.append(Fault(best["error"], best["floor"], told, where_of(best.get("place"))))
     return found
 
 

@@ -10,7 +10,7 @@ Why training fails
 How it is judged
     Clipping is looked at only where it changes the update. A clip rate of 100 % alone is no fault:
     Adam divides by the gradient's size, and a constant factor cancels. Whether it matters is tried:
-    the same run with gradients unclipped.
+    the same run with gradients unclipped, or, where that diverges, clipped at 1.
 
 How to fix
     Raise the limit, or raise the rate by the factor that clipping takes away.
@@ -39,7 +39,10 @@ from lossleuth.types import (
 # Factor that clipping has to take away, in most steps.
 TIGHT = 0.2
 LEAST = 0.1
-CURE = Change.of("keep_gradients")
+# A loss that ends at so many times where it started has diverged.
+DIVERGED = 2.0
+# Without any clipping a high rate may diverge, which says nothing of a limit that is usual.
+CURE, LOOSER = Change.of("keep_gradients"), Change.of("keep_gradients", norm=1.0)
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -73,7 +76,9 @@ def judge(evidence: Evidence) -> Judgement:
         Wrongness("factor of clipping", usual, 1.0, 0.0),
         remedy="Raise the limit of clipping.",
     )
-    decided = decided_by_trial(evidence, fault, [CURE], least=LEAST)
+    without = evidence.effects.get(CURE)
+    diverges = without is not None and not without.with_change < DIVERGED * without.start
+    decided = decided_by_trial(evidence, fault, [LOOSER if diverges else CURE], least=LEAST)
     if decided.status is Status.BENIGN:
         return refuted(decided.because)
     return decided

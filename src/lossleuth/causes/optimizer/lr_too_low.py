@@ -10,7 +10,8 @@ Why training fails
 How it is judged
     By trial alone: the same run, from the same start and with the same batches, at 10 and 100
     times the rate. Proven if the present rate makes only a small part of the progress. A rate that
-    is still rising in a warm-up is left out.
+    is still rising in a warm-up is left out. Where a program updates by hand, and its first update
+    is not the gradient times one number, the rule may be at fault as well: then it is suspected.
 
 How to fix
     Take the rate that the trial found better.
@@ -21,6 +22,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from lossleuth.causes.reasoning import (
@@ -53,6 +55,8 @@ MOSTLY = 0.5
 LEAST = 0.3
 # A rate that has grown by this factor over the second half is in a warm-up.
 RISING = 1.1
+# How alike the sizes of an update over those of the gradient are where a number makes one of it.
+ALONG = 0.9
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -92,10 +96,28 @@ def judge(evidence: Evidence) -> Judgement:
         if harm.makes_without(PROGRESS):
             return refuted(f"the present rate makes a fair part of the progress: {harm.sentence}")
         wrongness = Wrongness("loss at this rate", harm.without, harm.with_change, harm.error)
-        return replace(decided, wrongness=wrongness)
+        decided = replace(decided, wrongness=wrongness)
+        if not rates and not _is_along_gradient(evidence):
+            told = (
+                f"{decided.because} The rate is not known, and the first update is not the "
+                "gradient times a number: it may as well be the rule of the update."
+            )
+            return replace(decided, status=Status.SUSPECTED, because=told, cure=None)
+        return decided
     if decided.status is Status.BENIGN:
         return refuted(decided.because)
     return decided
+
+
+def _is_along_gradient(evidence: Evidence) -> bool:
+    """Whether the first update is the gradient times one number, the same for all parameters."""
+    updates, gradients = (evidence.columns.get(name) or () for name in ("update_rms", "grad_rms"))
+    for after, before in zip(updates, gradients, strict=False):
+        pairs = zip(after, before, strict=True)
+        factors = [u / g for u, g in pairs if math.isfinite(u) and math.isfinite(g) and g > 0]
+        if factors and max(factors) > 0:
+            return min(factors) > ALONG * max(factors)
+    return True
 
 
 CAUSE = Cause(

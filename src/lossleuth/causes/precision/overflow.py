@@ -58,7 +58,7 @@ def judge(evidence: Evidence) -> Judgement:
         return untested("the operation that went wrong first was not recorded")
     first = found[0]
     empty = any(s.get("supervised") == 0 or s.get("unsupervised") for s in evidence.steps)
-    if empty and first["name"].startswith("nll"):
+    if empty and (first["name"].startswith("nll") or not first["largest_input"]):
         return refuted("the loss is a mean over 0 targets: see labels_all_masked")
     start = finite(losses)[:1]
     because = (
