@@ -91,6 +91,15 @@ def test_by_heart_is_not_enough_where_pairs_of_tokens_would_tell(
     assert ("the token before would give 1.500" in found.sentence) is not learns
 
 
+def test_pairs_of_another_text_than_the_targets_say_nothing() -> None:
+    """Rows that are mostly padding: what is read is easy to guess, the targets are not."""
+    steps = [{"loss": 3.6 - 0.02 * i, "unigram": 3.45, "lr": 1e-3} for i in range(70)]
+    steps += [{"loss": 2.1, "unigram": 3.45, "lr": 1e-3} for _ in range(110)]
+    for unigram, learns in ((2.2, True), (3.4, True), (2.15, True)):
+        floors = {"unigram": unigram, "bigram": 0.5}
+        assert learning(Evidence(steps=steps, floors=floors)).learns is learns
+
+
 def test_a_run_that_stops_far_above_what_pairs_tell_does_not_learn() -> None:
     floors = {"unigram": 2.5, "bigram": 0.5}
     early = [3.0 - 0.02 * i for i in range(40)]

@@ -19,6 +19,8 @@ LEARNT = 0.3
 LONG, TELLING, LITTLE = 100, 0.3, 0.25
 # A loss that needs so many runs more, at its last pace, to know more than next to nothing, is flat.
 RUNS = 4
+# How alike frequencies are in what is read and in what is to be predicted, where both are one text.
+ALIKE = 0.05
 # Share of targets that an offset explains where they are of the text that is read.
 OF_THE_TEXT = 0.35
 
@@ -49,7 +51,7 @@ def learning(evidence: Evidence) -> Learning:
         told += f"; knowing only how frequent tokens are gives {unigram:.3f}"
     noise = statistics.pstdev(losses[-max(2, len(losses) // 5) :])
     falls = end < start - max(0.02, 2 * noise / math.sqrt(max(1, len(losses) // 5)))
-    parked = _unlearnt_pairs(evidence, losses)
+    parked = _unlearnt_pairs(evidence, losses, unigram)
     beyond = unigram is None or end < unigram - BELOW_UNIGRAM
     if parked is None and falls and beyond:
         return Learning(learns=True, sentence=told)
@@ -76,11 +78,16 @@ def has_crashed(evidence: Evidence) -> bool:
     return evidence.ending.get("how") == "exception"
 
 
-def _unlearnt_pairs(evidence: Evidence, losses: list[float]) -> str | None:
+def _unlearnt_pairs(
+    evidence: Evidence, losses: list[float], of_targets: float | None
+) -> str | None:
     """That a long run at its full rate stays far above what pairs of tokens allow, if it does."""
     unigram, pairs = evidence.floors.get("unigram"), evidence.floors.get("bigram")
     rates = [float(rate) for rate in evidence.series("lr")]
     if unigram is None or pairs is None or min(len(losses), len(rates)) < LONG:
+        return None
+    if of_targets is None or abs(unigram - of_targets) > ALIKE * of_targets:
+        # What is read holds more than what is to be predicted, such as padding.
         return None
     quarter = len(losses) // 4
     last = statistics.fmean(losses[-quarter:])
