@@ -100,6 +100,14 @@ def test_pairs_of_another_text_than_the_targets_say_nothing() -> None:
         assert learning(Evidence(steps=steps, floors=floors)).learns is learns
 
 
+def test_where_targets_are_not_seen_what_is_read_says_how_much_there_is_to_learn() -> None:
+    steps = [{"loss": 4.46 - 2e-4 * i, "lr": 1e-3} for i in range(120)]
+    assert learning(Evidence(steps=steps)).learns is True
+    floors = {"unigram": 3.45, "bigram": 1.27}
+    found = learning(Evidence(steps=steps, floors=floors))
+    assert found.learns is False and "gives 3.450" in found.sentence
+
+
 def test_a_run_that_stops_far_above_what_pairs_tell_does_not_learn() -> None:
     floors = {"unigram": 2.5, "bigram": 0.5}
     early = [3.0 - 0.02 * i for i in range(40)]

@@ -45,13 +45,15 @@ def learning(evidence: Evidence) -> Learning:
     if not all(math.isfinite(x) for x in losses):
         return Learning(learns=False, sentence="the loss does not stay finite")
     start, end = losses[0], statistics.fmean(losses[-max(1, len(losses) // 5) :])
-    unigram = next((s["unigram"] for s in reversed(evidence.steps) if s.get("unigram")), None)
+    of_targets = next((s["unigram"] for s in reversed(evidence.steps) if s.get("unigram")), None)
+    # Where targets are not seen, what is read has to do.
+    unigram = of_targets if of_targets is not None else evidence.floors.get("unigram")
     told = f"the loss goes from {start:.3f} to {end:.3f}"
     if unigram is not None:
         told += f"; knowing only how frequent tokens are gives {unigram:.3f}"
     noise = statistics.pstdev(losses[-max(2, len(losses) // 5) :])
     falls = end < start - max(0.02, 2 * noise / math.sqrt(max(1, len(losses) // 5)))
-    parked = _unlearnt_pairs(evidence, losses, unigram)
+    parked = _unlearnt_pairs(evidence, losses, of_targets)
     beyond = unigram is None or end < unigram - BELOW_UNIGRAM
     if parked is None and falls and beyond:
         return Learning(learns=True, sentence=told)
@@ -86,7 +88,7 @@ def _unlearnt_pairs(
     rates = [float(rate) for rate in evidence.series("lr")]
     if unigram is None or pairs is None or min(len(losses), len(rates)) < LONG:
         return None
-    if of_targets is None or abs(unigram - of_targets) > ALIKE * of_targets:
+    if of_targets is not None and abs(unigram - of_targets) > ALIKE * of_targets:
         # What is read holds more than what is to be predicted, such as padding.
         return None
     quarter = len(losses) // 4

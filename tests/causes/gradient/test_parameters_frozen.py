@@ -70,6 +70,13 @@ def test_freezing_that_may_be_meant_is_not_blamed(evidence: Evidence) -> None:
     check_refuted(judge(evidence))
 
 
+def test_where_targets_are_not_seen_what_is_read_is_the_measure() -> None:
+    coverage = {"frozen": [], "held": 3, "frozen_share": 0.9}
+    for floor, status in ((2.9, Status.SUSPECTED), (3.5, Status.REFUTED)):
+        fault = seen(steps=steps(20, loss=3.2), coverage=coverage, floors={"unigram": floor})
+        assert judge(fault).status is status
+
+
 def test_weights_of_a_file_that_know_nothing_are_as_good_as_drawn() -> None:
     from_file = left_out(loss=3.4, origins={"weights": {"files": [{"file": "model.pt"}]}})
     assert judge(from_file).status is Status.SUSPECTED

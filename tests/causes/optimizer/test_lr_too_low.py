@@ -61,17 +61,21 @@ def test_short_runs_and_frozen_models_are_untested() -> None:
 
 
 @pytest.mark.parametrize(
-    ("updates", "status"),
+    ("updates", "gradients", "status"),
     [
         # Twice the gradient of each, or as long for all: Adam, or something that is neither.
-        ([[0.2, 0.4]], Status.PROVEN),
-        ([[math.nan, 0.4], [0.1, 0.4]], Status.PROVEN),
-        ([[0.1, 0.1]], Status.SUSPECTED),
-        ([], Status.PROVEN),
+        ([[0.2, 0.4]], [0.1, 0.2], Status.PROVEN),
+        ([[math.nan, math.nan], [0.2, 0.4]], [0.1, 0.2], Status.PROVEN),
+        ([[0.1, 0.1]], [0.1, 0.2], Status.SUSPECTED),
+        ([], [0.1, 0.2], Status.PROVEN),
+        ([[0.1, 0.11]], [math.nan, math.nan], Status.SUSPECTED),
+        ([[0.1, 0.4]], [math.nan, math.nan], Status.PROVEN),
     ],
 )
-def test_a_rule_by_hand_may_be_at_fault_as_well(updates: list[list[float]], status: Status) -> None:
-    columns = {"update_rms": updates, "grad_rms": [[0.1, 0.2]] * len(updates)}
+def test_a_rule_by_hand_may_be_at_fault_as_well(
+    updates: list[list[float]], gradients: list[float], status: Status
+) -> None:
+    columns = {"update_rms": updates, "grad_rms": [gradients] * len(updates)}
     made = seen(steps=steps(len(STILL), loss=STILL), columns=columns, settings={})
     judged = judge(tried(made, WANTS[1], 2.0))
     assert judged.status is status

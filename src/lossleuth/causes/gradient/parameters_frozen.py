@@ -26,6 +26,7 @@ from typing import Any
 
 from lossleuth.causes.reasoning import (
     decided_by_trial,
+    finite,
     first_place,
     frozen_share,
     optimizer_place,
@@ -81,6 +82,10 @@ def _left_out(evidence: Evidence, known: Any) -> Judgement:
     part = frozen_share(evidence)
     sound = f"all {known['held']} tensors in optimizers ask for gradients"
     losses, floor = true_losses(evidence), unigram(evidence)
+    if not losses and floor is None:
+        # Where neither logits nor targets are seen, what is differentiated and read has to do.
+        losses = list(enumerate(finite(evidence.series("loss"))))
+        floor = evidence.floors.get("unigram")
     loaded = (evidence.origins.get("weights") or {}).get("files")
     if part < MOSTLY or floor is None or not losses:
         return refuted(sound)

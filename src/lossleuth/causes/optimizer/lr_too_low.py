@@ -56,7 +56,7 @@ LEAST = 0.3
 # A rate that has grown by this factor over the second half is in a warm-up.
 RISING = 1.1
 # How alike the sizes of an update over those of the gradient are where a number makes one of it.
-ALONG = 0.9
+ALONG, UNLIKE = 0.9, 3.0
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -110,13 +110,20 @@ def judge(evidence: Evidence) -> Judgement:
 
 
 def _is_along_gradient(evidence: Evidence) -> bool:
-    """Whether the first update is the gradient times one number, the same for all parameters."""
+    """Whether the first update is the gradient times one number, the same for all parameters.
+
+    Where gradients are not seen, that is told from updates that are of different sizes: a rule that
+    divides by the gradient's size makes them all alike.
+    """
     updates, gradients = (evidence.columns.get(name) or () for name in ("update_rms", "grad_rms"))
     for after, before in zip(updates, gradients, strict=False):
+        made = [u for u in after if math.isfinite(u) and u > 0]
         pairs = zip(after, before, strict=True)
         factors = [u / g for u, g in pairs if math.isfinite(u) and math.isfinite(g) and g > 0]
-        if factors and max(factors) > 0:
+        if made and factors:
             return min(factors) > ALONG * max(factors)
+        if made:
+            return max(made) > UNLIKE * min(made)
     return True
 
 
