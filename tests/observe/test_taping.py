@@ -111,6 +111,46 @@ def test_a_failure_of_ours_ends_the_recording_and_not_the_run(
     assert read(tmp_path / "run").events("tape") == []
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("steps", [(2,), (1, 2, 3)])
+def test_a_forward_of_bare_functions_is_recorded_where_updates_are_by_hand(
+    tmp_path: Path, steps: tuple[int, ...], parts: int
+) -> None:
+    """As tutorials write it: no module, no optimizer, an index into a table; also accumulated."""
+
+    def bare() -> list[float]:
+        torch.manual_seed(0)
+        table, head = torch.randn(7, 5, requires_grad=True), torch.randn(5, 7, requires_grad=True)
+        losses = []
+        for _ in range(5):
+            for parameter in (table, head):
+                parameter.grad = None
+            for _ in range(parts):
+                tokens = torch.randint(0, 7, (4, 6))
+                scores = torch.tanh(table[tokens[:, :-1]]) @ head
+                loss = torch.nn.functional.cross_entropy(
+                    scores.flatten(0, 1), tokens[:, 1:].flatten()
+                )
+                (loss / parts).backward()
+            for parameter in (table, head):
+                assert parameter.grad is not None
+                parameter.data += -0.1 * parameter.grad
+            losses.append(loss.item())
+        return losses
+
+    expected = bare()
+    losses, observer = taped(tmp_path / "run", steps, program=bare)
+    assert losses == expected and observer.failures.count == 0
+    found = [event.data for event in read(tmp_path / "run").events("tape")]
+    assert [data["step"] for data in found] == list(steps)
+    for data in found:
+        assert len(data["gradient_truth"]) == parts
+        for truth in data["gradient_truth"]:
+            assert truth["untested"] is None and len(truth["parameters"]) == 2
+            assert truth["error"] < 10 * truth["floor"]
+        assert data["stale_share"] == 0
+
+
 def test_no_window_opens_inside_inference_mode(tmp_path: Path) -> None:
     failures = Failures()
     observer = Observer(lambda: RecordWriter.create(tmp_path / "run", {}, print), failures, (0, 1))

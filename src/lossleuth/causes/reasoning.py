@@ -31,8 +31,8 @@ def first_place(places: Iterable[str | None]) -> Where | None:
 
 
 def update_place(evidence: Evidence) -> Where | None:
-    """The line that makes the update."""
-    return _phase(evidence, "update")
+    """The line that makes the update; where none is seen, the one that differentiates."""
+    return _phase(evidence, "update") or _phase(evidence, "backward")
 
 
 def backward_place(evidence: Evidence) -> Where | None:

@@ -29,7 +29,7 @@ from lossleuth.probes.look import Places, look_at, look_at_loss
 from lossleuth.record.write import RecordWriter
 from lossleuth.tape.window import Window
 
-Clock = Callable[[], float]
+Clock = Callable[[], float]  # seconds since the start of the watch
 # Backward passes without an optimizer's step after which updates by hand are looked for.
 PATIENCE = 64
 # Rates that are remembered, to look for in files at the end.
@@ -52,7 +52,6 @@ class Observer:
         self._open_writer = open_writer
         self._writer: RecordWriter | None = None
         began = time.perf_counter()
-        # Seconds since the start of the watch.
         self._clock: Clock = lambda: time.perf_counter() - began
         self._phase_began = 0.0
         self._window = StepWindow(0.0)
@@ -123,6 +122,7 @@ class Observer:
     def backward_begins(self, roots: Sequence[Any]) -> None:
         """The engine is about to differentiate `roots`."""
         self._begin_if_updated()
+        self.taping.not_yet(self.steps)
         if self.taping.is_overdue:
             self._end_tape(self.steps)
         self._mark("forward")
@@ -148,6 +148,8 @@ class Observer:
         self._mark("backward")
         if not self._table.has_optimizers:
             self._table.before_hand_update()
+            if not self.made_optimizers:
+                self.taping.begin(self.steps + 1, patient=True)
 
     @guarded
     def loss_scaled(self, scaler: Any, loss: Any, scaled: Any) -> None:
@@ -305,14 +307,13 @@ class Observer:
         idle = [
             {"class": type(o).__name__, "place": self.made_at.get(o)} for o in self.made_optimizers
         ]
-        losses = [plain_number(loss) for loss in (*window.losses[:4], *window.losses[-4:])]
         backward = window.places.get("backward")
         return {
             "backwards": window.backwards,
             "places": window.places,
             "step_call": step_call_after(backward) if backward else None,
             "idle_optimizers": idle,
-            "losses": losses,
+            "losses": [plain_number(x) for x in (*window.losses[:4], *window.losses[-4:])],
             "supervised": window.supervised,
             "unsupervised": window.unsupervised,
         }
@@ -327,8 +328,7 @@ class Observer:
         """Say which of these files the first weights and tokens stand in."""
         self._event("floors", self._batches.floors())
         rates, limits = sorted(self._rates_seen), sorted(self._limits_seen)
-        schedulers = list(self.made_schedulers)
-        known = Known(self._table.samples, self._batches, rates, limits, schedulers)
+        known = Known(self._table.samples, self._batches, rates, limits, [*self.made_schedulers])
         self._event("origins", origins(known, files))
 
     @guarded

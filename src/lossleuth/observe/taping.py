@@ -94,8 +94,8 @@ class Taping:
             self._steps |= wanted
             self._looked_at |= wanted
 
-    def begin(self, step: int) -> None:
-        """Record from here on, if this step is wanted."""
+    def begin(self, step: int, *, patient: bool = False) -> None:
+        """Record from here on, or from the next forward pass on, if this step is wanted."""
         foreseen = self.evaluations.begin(step)
         now, wanted = self._recorder, self._all or step in self._steps
         if now is None:
@@ -106,12 +106,19 @@ class Taping:
             return
         if not _is_safe():
             return
-        recorder = Recorder(step, now)
+        recorder = Recorder(step, now, patient=patient)
         recorder.start()
         if now is not None:
             self._next = recorder
         else:
             self._take_over(recorder)
+
+    def not_yet(self, step: int) -> None:
+        """This step goes on: what was taken for the beginning of the next one was not."""
+        self._drop_next()
+        if self._recorder is not None and self._recorder.window.step > step and _is_safe():
+            self._steps.add(self._recorder.window.step)
+            self._stop()
 
     def _take_over(self, recorder: Recorder) -> None:
         self._recorder = recorder

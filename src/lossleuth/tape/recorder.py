@@ -14,6 +14,7 @@ from lossleuth.tape.capture import Capture
 from lossleuth.tape.frames import place_of
 from lossleuth.tape.loss_kernels import recognise_loss, value_of
 from lossleuth.tape.neutral import neutral
+from lossleuth.tape.patience import PatientCapture
 from lossleuth.tape.schemas import tensors_in
 from lossleuth.tape.window import Backward, Gradients, Update, Window
 
@@ -25,11 +26,13 @@ MOST_NUMBERS = 1 << 23
 class Recorder:
     """Begins with the first forward pass of a step and ends after its last update.
 
-    What comes between that and the next step may belong to either: then there is one `beside`.
+    What comes between that and the next step may belong to either: then there is one `beside`. One
+    that is `patient` is started before an update by hand, and begins with what comes after it.
     """
 
-    def __init__(self, step: int, beside: Recorder | None = None) -> None:
-        self.capture: Capture = Capture(None if beside is None else beside.capture)
+    def __init__(self, step: int, beside: Recorder | None = None, *, patient: bool = False) -> None:
+        kind = PatientCapture if patient else Capture
+        self.capture: Capture = kind(None if beside is None else beside.capture)
         self.window = Window(step, self.capture.tape)
         self._entered = False
         self._hooks: list[Any] = []
