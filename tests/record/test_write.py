@@ -421,6 +421,8 @@ def alarms(handler: Any) -> Iterator[None]:
     try:
         yield
     finally:
+        # First the handler, which may set the timer once more, and nobody would catch that.
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
