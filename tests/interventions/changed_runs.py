@@ -66,6 +66,21 @@ class Net(nn.Module):
         return self.head(self.between(self.table(tokens)))
 
 
+class WrongTanh(torch.autograd.Function):
+    """Its backward forgets a square."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        out = torch.tanh(x)
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (out,) = ctx.saved_tensors
+        return gradient * (1 - out)
+
+
 def adamw(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.AdamW(parameters, lr=0.01)
 

@@ -5,25 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from changed_runs import Net, Ran, sgd, trained, with_changes
-from torch import Tensor
+from changed_runs import Net, Ran, WrongTanh, sgd, trained, with_changes
 
 from lossleuth.interventions.follow_true_gradient import FollowTrueGradient
-
-
-class WrongTanh(torch.autograd.Function):
-    """Its backward forgets a square."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        out = torch.tanh(x)
-        ctx.save_for_backward(out)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (out,) = ctx.saved_tensors
-        return gradient * (1 - out)
 
 
 def wrong(net: Net) -> None:

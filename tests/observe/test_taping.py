@@ -252,19 +252,12 @@ def test_a_backward_that_fails_is_the_programs_and_leaves_nothing_of_ours(tmp_pa
 
 
 def test_a_later_optimizer_begins_a_phase_whose_steps_are_looked_at_too(tmp_path: Path) -> None:
-    failures = Failures()
-    folder = tmp_path / "run"
-    observer = Observer(lambda: RecordWriter.create(folder, {}, print), failures, (1,))
-    hooks = Hooks(observer, failures)
-    hooks.install()
-    try:
-        for count in (24, 12, 2):
-            train(count)
-    finally:
-        hooks.remove()
-        observer.finish({"how": "test"})
-    assert failures.count == 0
-    found = [event.data["step"] for event in read(folder).events("tape")]
+    def phases() -> list[float]:
+        return [loss for count in (24, 12, 2) for loss in train(count)]
+
+    _, observer = taped(tmp_path / "run", (1,), program=phases)
+    assert observer.failures.count == 0
+    found = [event.data["step"] for event in read(tmp_path / "run").events("tape")]
     # An optimizer made after 24 steps is made before step 24, the first of its own is 24 + 1.
     assert found == [1, 24, 31, 36]
 
