@@ -13,8 +13,10 @@ from loops import read, train
 from lossleuth.observe.failures import Failures
 from lossleuth.observe.hooks import Hooks
 from lossleuth.observe.observer import Observer
+from lossleuth.probes.look import Places, look_at
 from lossleuth.record.write import RecordWriter
 from lossleuth.tape.recorder import Recorder
+from lossleuth.tape.window import Window
 
 
 def taped(
@@ -67,8 +69,16 @@ def test_the_mode_is_gone_afterwards(tmp_path: Path) -> None:
 
 
 def test_optimizers_that_step_in_turn_make_one_step_also_where_the_next_is_recorded(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    windows: list[Window] = []
+
+    def look(window: Window, places: Places) -> dict[str, Any]:
+        windows.append(window)
+        return look_at(window, places)
+
+    monkeypatch.setattr("lossleuth.observe.observer.look_at", look)
+
     def alternating() -> list[float]:
         torch.manual_seed(0)
         a, b = torch.nn.Parameter(torch.randn(4)), torch.nn.Parameter(torch.randn(4))
@@ -89,6 +99,10 @@ def test_optimizers_that_step_in_turn_make_one_step_also_where_the_next_is_recor
     assert losses == bare and observer.failures.count == 0
     found = [event.data for event in read(tmp_path / "run").events("tape")]
     assert [data["step"] for data in found] == [0, 1, 2]
+    for window in windows:
+        # The second update belongs to the step before, and nothing else writes.
+        forward = window.tape.operations[: window.backwards[0].at]
+        assert forward and not any(operation.written for operation in forward)
     for data in found:
         assert [truth["untested"] for truth in data["updates"]] == [None, None]
         (truth,) = data["gradient_truth"]
