@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
 from pathlib import Path
@@ -18,7 +19,10 @@ except ImportError:  # the tests call `build` where hatchling is not installed
     BuildHookInterface = object
 
 KERNELS = Path("src") / "lossleuth" / "kernels"
-SOURCES = ("statistics.cpp", "tokens.cpp", "losses.cpp", "divergence.cpp", "summation.cpp")
+SOURCES = (
+    *("statistics.cpp", "calls.cpp", "tokens.cpp"),
+    *("losses.cpp", "divergence.cpp", "summation.cpp"),
+)
 # No -ffast-math: it would let the compiler assume that there is no NaN. The two permissions given
 # concern errno and traps only; -fopenmp-simd lets the marked sums be taken in vector order.
 FLAGS = (
@@ -26,6 +30,10 @@ FLAGS = (
     *("-shared", "-fPIC", "-fvisibility=hidden", "-pthread"),
 )
 ONE_LEVEL = "-DLOSSLEUTH_ONE_LEVEL"
+# Functions of Python itself (`calls.cpp`), whose symbols the interpreter has.
+PYTHON = ("-DLOSSLEUTH_PYTHON", f"-I{sysconfig.get_path('include')}") + (
+    ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ()
+)
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]  # untyped base
@@ -84,8 +92,9 @@ def _compile(folder: Path, made: Path, names: ModuleType) -> str | None:
     command = [*compiler, *FLAGS, f"-DLOSSLEUTH_SOURCE={checksum}u", "-o", str(made)]
     command += [*(str(folder / source) for source in SOURCES), "-ldl"]
     reason = None
-    # Second without code for several processor levels, which some C libraries cannot load.
-    for extra in ([], [ONE_LEVEL]):
+    # Then without Python's headers, which are not everywhere; last without code for several
+    # processor levels, which some C libraries cannot load.
+    for extra in (PYTHON, [], [ONE_LEVEL]):
         reason = _run([*command, *extra]) or _cannot_load(made, checksum, names)
         if reason is None:
             return None

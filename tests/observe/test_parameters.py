@@ -23,6 +23,11 @@ def column(matrix: np.ndarray[tuple[int, int], np.dtype[np.float64]], name: str)
     return list(matrix[:, READINGS.index(name)])
 
 
+def taken(table: ParameterTable) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    (matrix,) = table.matrices_of([table.take_measured()])
+    return matrix
+
+
 def weights(*sizes: int) -> list[torch.nn.Parameter]:
     made = [torch.nn.Parameter(torch.ones(size)) for size in sizes]
     for weight in made:
@@ -38,10 +43,10 @@ def test_parameters_of_several_optimizers_share_one_table() -> None:
     stepped(table, torch.optim.Adam([c], lr=0.5))
     assert table.version == 2
     assert table.sizes == [2, 3, 4]
-    matrix = table.matrix_of(table.take_measured())
+    matrix = taken(table)
     assert column(matrix, "update_rms") == pytest.approx([0.5, 0.5, 0.5])
     assert column(matrix, "age")[2] == 1
-    assert np.isnan(table.matrix_of(table.take_measured())).all()
+    assert np.isnan(taken(table)).all()
 
 
 def test_an_optimizer_made_anew_keeps_the_rows() -> None:
@@ -50,7 +55,7 @@ def test_an_optimizer_made_anew_keeps_the_rows() -> None:
     for _ in range(5):
         optimizer = torch.optim.Adam(held, lr=0.1)
         stepped(table, optimizer)
-        assert column(table.matrix_of(table.take_measured()), "age") == [1, 1]
+        assert column(taken(table), "age") == [1, 1]
     assert table.version == 1
     assert len(table.names) == 2
 
@@ -76,7 +81,7 @@ def test_an_update_by_hand_is_seen_by_what_moved_and_only_once() -> None:
     table.before_hand_update()
     weight.data = weight.data - 0.25
     assert table.hand_updates() == ["by hand"]
-    assert column(table.matrix_of(table.take_measured()), "update_rms") == pytest.approx([0.25])
+    assert column(taken(table), "update_rms") == pytest.approx([0.25])
     assert table.hand_updates() == []
 
 
@@ -85,7 +90,7 @@ def test_a_missing_gradient_is_missing_and_not_zero() -> None:
     b.grad = None
     table = ParameterTable()
     stepped(table, torch.optim.SGD([a, b], lr=0.5))
-    assert np.isnan(column(table.matrix_of(table.take_measured()), "grad_rms")).tolist() == [
+    assert np.isnan(column(taken(table), "grad_rms")).tolist() == [
         False,
         True,
     ]

@@ -9,7 +9,12 @@ import ctypes
 import functools
 import os
 import zlib
+from collections.abc import Callable
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 SWITCH = "LOSSLEUTH_NATIVE"
 FOLDER = Path(__file__).parent
@@ -19,6 +24,9 @@ ABSENCE = "liblossleuth.absent"
 
 _POINTER = ctypes.c_void_p
 _COUNT = ctypes.c_int64
+_Four = ctypes.c_int64 * 4
+
+Call = Callable[..., Any]
 
 
 class Unusable(Exception):
@@ -33,18 +41,27 @@ class Library:
             library = ctypes.CDLL(str(path))
         except OSError as error:
             raise Unusable(f"{path.name} cannot be loaded: {error}") from None
+        # The functions of every step as functions of Python itself, where they could be built:
+        # they take the same arguments, and a call costs a seventh.
+        calls = _calls(path)
+        # What `handles.py` asks torch through; only there.
+        self.locate = getattr(calls, "locate", None)
+        self.numbers = getattr(calls, "numbers", None)
         try:
             self.source = _function(library, "source", ctypes.c_uint32)
             # A plan, the step's number, threads; not 0 when memory ran out.
             step = (_POINTER, ctypes.c_uint64, _COUNT)
-            self.before = _function(library, "before", ctypes.c_int, *step)
-            self.after = _function(library, "after", ctypes.c_int, *step)
-            # Tokens, bytes of each, rows, their width, results.
-            self.fingerprint = _function(
-                library, "fingerprint", None, _POINTER, _COUNT, _COUNT, _COUNT, _POINTER
-            )
-            # Tokens, bytes of each, their count, the one that is ignored.
-            self.others = _function(library, "others", _COUNT, _POINTER, _COUNT, _COUNT, _COUNT)
+            before = _function(library, "before", ctypes.c_int, *step)
+            after = _function(library, "after", ctypes.c_int, *step)
+            # Tokens, bytes of each, rows, their width, how far apart they begin; four results.
+            batch = (_POINTER, _COUNT, _COUNT, _COUNT, _COUNT)
+            fingerprint = _function(library, "fingerprint", None, *batch, _POINTER)
+            # The same; the one that is ignored.
+            others = _function(library, "others", _COUNT, *batch, _COUNT)
+            self.before: Call = getattr(calls, "before", before)
+            self.after: Call = getattr(calls, "after", after)
+            self.fingerprint: Call = getattr(calls, "fingerprint", _returning_four(fingerprint))
+            self.others: Call = getattr(calls, "others", others)
             # Targets, mask, their count, the one that is ignored, columns; how many count.
             supervised = (_POINTER, _POINTER, _COUNT, _COUNT, _COUNT, _POINTER)
             self.supervised = _function(library, "supervised", _COUNT, *supervised)
@@ -102,6 +119,26 @@ def _found() -> Library | str:
         return open_library(FOLDER)
     except Unusable as reason:
         return str(reason)
+
+
+def _calls(path: Path) -> ModuleType | None:
+    """The library as a module of Python; None where it was built without Python's headers."""
+    loader = ExtensionFileLoader("lossleuth_calls", str(path))
+    spec = spec_from_file_location("lossleuth_calls", path, loader=loader)
+    try:
+        return None if spec is None else module_from_spec(spec)
+    except ImportError:
+        return None
+
+
+def _returning_four(function: ctypes._NamedFuncPointer) -> Call:
+    def call(*arguments: int) -> tuple[int, ...]:
+        out = _Four()
+        function(*arguments, out)
+        hashed, *rest = out
+        return hashed % 2**64, *rest
+
+    return call
 
 
 def _function(

@@ -1,15 +1,14 @@
 """Where the tensors of a training step lie in memory, for the native code.
 
 Addresses are taken afresh in every step: gradients are new tensors each time, and weights and
-moments can move too. Where nothing moved, finding that out is all that is done.
+moments can move too.
 """
 
 from __future__ import annotations
 
 import contextlib
-import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
-from operator import add, attrgetter, call, ge, is_, mul
+from collections.abc import Collection, Iterator, Sequence
+from operator import add, attrgetter, ge, mul
 from struct import Struct
 from typing import cast
 
@@ -19,14 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lossleuth.kernels.blocks import BLOCK_LENGTH, SLOT, TENSOR, Groups
+from lossleuth.kernels.handles import PLAIN, Places, handles
 
 # How the native code numbers element types; 0 is a tensor that is not there.
 TYPES = {torch.float32: 1, torch.float64: 2, torch.bfloat16: 3, torch.float16: 4}
 
 SIZES = {dtype: dtype.itemsize for dtype in TYPES}
+_PLAIN = frozenset(PLAIN)
 _dtype, _is_cpu = attrgetter("dtype"), attrgetter("is_cpu")
-# Subclasses may keep their values anywhere.
-PLAIN = {Tensor, torch.nn.Parameter}
 
 # The fields, each eight bytes for every parameter, as the native code reads them.
 PARAMETER, BEFORE, GRADIENT, FIRST, SECOND, THRESHOLD = range(6)
@@ -50,10 +49,10 @@ class MemoryTable:
         self.fields[COUNT] = counts
         # The copies are made for these types.
         dtypes = [parameter.dtype for parameter in parameters]
-        self.parameters = Column(self.fields, PARAMETER, lasting=True, dtypes=dtypes)
-        self.gradients = Column(self.fields, GRADIENT, lasting=False)
-        self.first = Column(self.fields, FIRST, lasting=True)
-        self.second = Column(self.fields, SECOND, lasting=True)
+        self.parameters = Column(self.fields, PARAMETER, dtypes)
+        self.gradients = Column(self.fields, GRADIENT)
+        self.first = Column(self.fields, FIRST)
+        self.second = Column(self.fields, SECOND)
         self._types = self.fields[TYPE_OF[PARAMETER]]
         self._thresholds = self.fields[THRESHOLD]
         self._numbers = Struct(f"{len(counts)}d")
@@ -93,51 +92,44 @@ class Column:
         self,
         fields: NDArray[np.int64],
         field: int,
-        *,
-        lasting: bool,
         dtypes: list[torch.dtype] | None = None,
     ) -> None:
         self._addresses = fields[field]
         self._types = fields[TYPE_OF[field]]
         self._counts: list[int] = fields[COUNT].tolist()
-        # Faster than numpy, whose code is not in the processor's cache after a backward pass.
         self._numbers = Struct(f"{len(self._counts)}q")
-        # Whether the same tensors are expected in the next step, and of which types.
-        self._lasting = lasting
+        # The types that are wanted, if not any will do.
         self._expected = None if dtypes is None else [TYPES.get(dtype, 0) for dtype in dtypes]
+        self._wanted = np.array(self._expected or (), np.int64)
+        # Only a single number can be plain memory and negated at once.
+        self._singles = 1 in self._counts
+        self._handles = handles()
+        self._places = Places(
+            fields[COUNT].ctypes.data,
+            0 if dtypes is None else self._wanted.ctypes.data,
+            self._addresses.ctypes.data,
+            self._types.ctypes.data,
+        )
         # Tensors that are there but that the library cannot read.
         self.unread: list[int] = []
-        # What was last looked up, if all of it could be read; weak, since it is the user's.
-        self._known: list[Callable[[], Tensor | None]] | None = None
-        self._places: list[int] = []
-        self._gaps = False
 
     def refresh(self, tensors: Tensors) -> None:
         """Write where these tensors are now."""
-        if self._unmoved(tensors):
+        self.unread = []
+        if self._are_located(tensors):
             return
-        self._known = None
         addresses, types = look_up(tensors, self._counts) or self._look_up_each(tensors)
         if self._expected is not None and types != self._expected:
             addresses, types = self._look_up_each(tensors)
         self._numbers.pack_into(self._addresses, 0, *addresses)
         self._numbers.pack_into(self._types, 0, *types)
-        self.unread = []
         if not all(types):
             self.unread = [i for i, t in enumerate(tensors) if t is not None and not types[i]]
-        if self._lasting and not self.unread:
-            self._gaps = any(t is None for t in tensors)
-            self._places = [addresses[i] for i, t in enumerate(tensors) if t is not None]
-            self._known = [_nothing if t is None else weakref.ref(t) for t in tensors]
 
-    def _unmoved(self, tensors: Tensors) -> bool:
-        if self._known is None or len(self._known) != len(tensors):
+    def _are_located(self, tensors: Tensors) -> bool:
+        if self._handles is None or not self._handles.locate(list(tensors), self._places):
             return False
-        if not all(map(is_, map(call, self._known), tensors)):
-            return False
-        # A tensor cannot have been given less memory, or none, and still be where it was.
-        there = cast(Iterator[Tensor], filter(_is_there, tensors) if self._gaps else tensors)
-        return list(map(Tensor.data_ptr, there)) == self._places
+        return not (self._singles and any(map(Tensor.is_neg, cast(Sequence[Tensor], tensors))))
 
     def _look_up_each(self, tensors: Tensors) -> Found:
         """As `look_up`, with zeros for what is absent or cannot be read."""
@@ -156,20 +148,13 @@ class Column:
         return addresses, types
 
 
-def _nothing() -> None:
-    """In place of a reference to a tensor that is absent."""
-
-
-def _is_there(tensor: Tensor | None) -> bool:
-    return tensor is not None
-
-
 def look_up(tensors: Tensors, counts: list[int]) -> Found | None:
     """Addresses and types, if those are all that is needed to read each one of these tensors.
 
-    The loops stay inside C functions: gradients are looked up in every step.
+    The loops stay inside C functions: where torch has no C interface for it, gradients are looked
+    up here in every step.
     """
-    if not PLAIN.issuperset(map(type, tensors)):
+    if not _PLAIN.issuperset(map(type, tensors)):
         return None
     plain = cast(Sequence[Tensor], tensors)
     dtypes = list(map(_dtype, plain))

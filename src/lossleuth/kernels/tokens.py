@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from lossleuth.kernels.views import flat_view
 
 # The types that the library reads.
 NATIVE = (torch.int64, torch.int32)
-_Four = ctypes.c_int64 * 4
 
 
 class TokenFingerprint(NamedTuple):
@@ -34,6 +32,45 @@ class TokenFingerprint(NamedTuple):
     consecutive: bool
 
 
+_NOTHING = TokenFingerprint(0, 0, -1, 0, False)
+
+
+class _Rows(NamedTuple):
+    """Tokens in memory: rows of a width, each so far after the one before."""
+
+    address: int
+    bytes: int
+    number: int
+    width: int
+    stride: int
+    tensor: Tensor  # keeps the memory
+
+
+class TokenReader:
+    """Reads tokens with the library, if it is there when the reader is made."""
+
+    def __init__(self) -> None:
+        self._library = native.load()
+
+    def fingerprint(self, tensor: Tensor) -> TokenFingerprint:
+        """What `token_fingerprint` returns."""
+        rows = _rows(tensor)
+        number, width = rows.number, rows.width
+        if not number * width:
+            return _NOTHING
+        if self._library is None:
+            return _in_numpy(flat_view(rows.tensor.contiguous()).astype(np.int64).reshape(number, width))
+        hashed, largest, smallest, consecutive = self._library.fingerprint(*rows[:5])
+        return TokenFingerprint(hashed, number * width, largest, smallest, consecutive == 1)
+
+    def supervised(self, targets: Tensor, ignored: int) -> int:
+        """What `count_supervised` returns."""
+        rows = _rows(targets)
+        if self._library is None:
+            return int(np.count_nonzero(flat_view(rows.tensor.contiguous()) != ignored))
+        return int(self._library.others(*rows[:5], ignored))
+
+
 def token_fingerprint(tensor: Tensor) -> TokenFingerprint:
     """The fingerprint of an integer tensor.
 
@@ -43,18 +80,7 @@ def token_fingerprint(tensor: Tensor) -> TokenFingerprint:
     >>> seen.hash == token_fingerprint(torch.tensor([5, 6, 7, 1, 2, 3], dtype=torch.int32)).hash
     True
     """
-    tokens = _readable(tensor)
-    count = tokens.numel()
-    if not count:
-        return TokenFingerprint(0, 0, -1, 0, False)
-    width = tokens.shape[-1] if tokens.dim() else 1
-    library = native.load()
-    if library is None:
-        return _in_numpy(flat_view(tokens).astype(np.int64).reshape(-1, width))
-    out = _Four()
-    library.fingerprint(tokens.data_ptr(), tokens.element_size(), count // width, width, out)
-    hashed, largest, smallest, consecutive = out
-    return TokenFingerprint(hashed % 2**64, count, largest, smallest, consecutive == 1)
+    return TokenReader().fingerprint(tensor)
 
 
 def count_supervised(targets: Tensor, ignored: int) -> int:
@@ -63,28 +89,27 @@ def count_supervised(targets: Tensor, ignored: int) -> int:
     >>> count_supervised(torch.tensor([[3, -100], [-100, 4]]), ignored=-100)
     2
     """
-    tokens = _readable(targets)
-    library = native.load()
-    if library is None:
-        return int(np.count_nonzero(flat_view(tokens) != ignored))
-    return int(library.others(tokens.data_ptr(), tokens.element_size(), tokens.numel(), ignored))
+    return TokenReader().supervised(targets, ignored)
 
 
-def _readable(tensor: Tensor) -> Tensor:
-    """The tensor as int32 or int64, contiguous and in this machine's memory."""
+def _rows(tensor: Tensor) -> _Rows:
+    """Where the tokens lie, of a copy if the tensor's own memory cannot be read as it is."""
     tokens = tensor
-    if (
-        type(tokens) is not Tensor
-        or tokens.dtype not in NATIVE
-        or not tokens.is_cpu
-        or not tokens.is_contiguous()
-    ):
+    if type(tokens) is not Tensor or tokens.dtype not in NATIVE or not tokens.is_cpu:
         tokens = _brought_here(tensor)
-    count = tokens.numel()
-    needed = (tokens.storage_offset() + count) * tokens.element_size()
-    if count and tokens.untyped_storage().nbytes() < needed:
+    shape, strides = tokens.shape, tokens.stride()
+    # A batch that was cut from longer rows; copying it would cost more than reading it.
+    gaps = len(shape) == 2 and strides[1] == 1 and strides[0] > shape[1]
+    if not gaps and not tokens.is_contiguous():
+        tokens = _brought_here(tensor)
+    width = shape[-1] if shape else 1
+    number = tokens.numel() // width if width else 0
+    stride = strides[0] if gaps else width
+    size = tokens.element_size()
+    extent = (number - 1) * stride + width if number else 0
+    if tokens.untyped_storage().nbytes() < (tokens.storage_offset() + extent) * size:
         raise TypeError("expected tokens in memory, found a tensor whose storage was freed")
-    return tokens
+    return _Rows(tokens.data_ptr(), size, number, width, stride, tokens)
 
 
 def _brought_here(tensor: Tensor) -> Tensor:

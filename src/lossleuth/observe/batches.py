@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
-from lossleuth.kernels.tokens import count_supervised, token_fingerprint
+from lossleuth.kernels.tokens import TokenReader
 from lossleuth.observe.bigram import TokenPairs
 from lossleuth.observe.clipping import unwrapped
 from lossleuth.observe.origins import token_run
@@ -33,6 +33,7 @@ class Batches:
     def __init__(self) -> None:
         self._tokens: list[tuple[Tensor, int]] = []
         self._targets: list[tuple[Tensor, int, int, int]] = []
+        self._reader = TokenReader()
         self._counts = TargetCounts()
         self._pairs = TokenPairs()
         self.runs: list[NDArray[np.int64]] = []
@@ -66,6 +67,8 @@ class Batches:
 
     def look(self, window: StepWindow, step: int) -> None:
         """Enter what was used since the last time into the step's window."""
+        if not self._tokens and not self._targets:
+            return
         if torch._C._functorch.peek_interpreter_stack() is not None:
             # Inside a transform of `torch.func` every result of ours would be wrapped too.
             with temporarily_clear_interpreter_stack():
@@ -82,7 +85,7 @@ class Batches:
         targets, self._targets = self._targets, []
         for tensor, version in tokens:
             if tensor._version == version:
-                seen = token_fingerprint(tensor)
+                seen = self._reader.fingerprint(tensor)
                 # Position ids ascend by one along a row; they say nothing about the batch.
                 # Neither does a lookup that is the same everywhere.
                 if not seen.consecutive and seen.largest > seen.smallest:
@@ -95,7 +98,7 @@ class Batches:
         for tensor, version, ignored, classes in targets:
             window.classes = classes
             if tensor._version == version:
-                count = count_supervised(tensor, ignored)
+                count = self._reader.supervised(tensor, ignored)
                 window.supervised = (window.supervised or 0) + count
                 window.unsupervised += not count
                 if len(self.target_runs) < MOST_RUNS and tensor.dim():

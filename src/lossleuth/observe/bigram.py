@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-# Tokens beyond are not kept: the floors of more would be the same.
+# Pairs beyond are not kept: the floors of more would be the same.
 MOST_PAIRS = 1 << 18
 LARGEST = 1 << 31
-MOST_WAITING = 16
 # A table of pairs that was seen less often than this, on average, is known by heart.
 FEWEST_SIGHTINGS = 4
 
@@ -18,10 +17,8 @@ class TokenPairs:
     """Keeps which token follows which in the batches, and counts when it is asked."""
 
     def __init__(self) -> None:
-        # Pairs as one number each, how often each was seen, and those not yet counted.
-        self._pairs = np.zeros(0, dtype=np.int64)
-        self._sightings = np.zeros(0, dtype=np.int64)
-        self._waiting: list[NDArray[np.int64]] = []
+        # Pairs as one number each.
+        self._seen: list[NDArray[np.int64]] = []
         self._count = 0
 
     def add(self, tokens: Tensor) -> None:
@@ -39,19 +36,8 @@ class TokenPairs:
         codes = (rows[..., :-1] << 32) | rows[..., 1:]
         there = (rows[..., :-1] >= 0) & (rows[..., 1:] >= 0) & (rows[..., 1:] < LARGEST)
         found = codes[there].reshape(-1)[: MOST_PAIRS - self._count]
-        self._waiting.append(found)
+        self._seen.append(found)
         self._count += len(found)
-        if len(self._waiting) >= MOST_WAITING:
-            self._fold()
-
-    def _fold(self) -> None:
-        """Count what waits: a pair that is seen again takes no more room."""
-        pairs, sightings = np.unique(np.concatenate(self._waiting), return_counts=True)
-        self._waiting.clear()
-        both = np.concatenate([self._pairs, pairs])
-        self._pairs, places = np.unique(both, return_inverse=True)
-        counts = np.concatenate([self._sightings, sightings])
-        self._sightings = np.bincount(places, counts, len(self._pairs)).astype(np.int64)
 
     def floors(self) -> dict[str, float]:
         """Nats per token of the seen pairs: by the frequency of tokens, and by the token before.
@@ -60,14 +46,13 @@ class TokenPairs:
         """
         if not self._count:
             return {}
-        if self._waiting:
-            self._fold()
-        following = _grouped(self._pairs & 0xFFFFFFFF, self._sightings)
+        pairs, sightings = np.unique(np.concatenate(self._seen), return_counts=True)
+        following = _grouped(pairs & 0xFFFFFFFF, sightings)
         found = {"pairs": float(self._count), "unigram": _entropy(following)}
-        if self._count >= FEWEST_SIGHTINGS * len(self._pairs):
-            before = _grouped(self._pairs >> 32, self._sightings)
+        if self._count >= FEWEST_SIGHTINGS * len(pairs):
+            before = _grouped(pairs >> 32, sightings)
             # What both tell, without what the first alone tells.
-            found["bigram"] = max(0.0, _entropy(self._sightings) - _entropy(before))
+            found["bigram"] = max(0.0, _entropy(sightings) - _entropy(before))
         return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import resource
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from lossleuth.observe.statistics import READINGS, Matrix
 from lossleuth.observe.window import StepWindow
 from lossleuth.record.write import RecordWriter
 
-WAIT = 0.05
+WAIT = 0.25
 MOST = 64
 
 
@@ -56,12 +56,30 @@ class ClosedSteps:
             self.write()
 
     def write(self) -> None:
-        """Write all that wait."""
-        while self._waiting:
-            # Taken out first: a step that cannot be written must not stop those after it.
-            step = self._waiting.pop(0)
-            matrix = self._table.matrix_of(step.measured)
-            self._writer().step(self._scalars(step, matrix), matrix if len(matrix) else None)
+        """Write all that wait; a step that cannot be written does not stop those after it."""
+        waiting = list(self._waiting)
+        if not waiting:
+            return
+        ready: list[tuple[dict[str, Any], Matrix | None]] = []
+        failed: Exception | None = None
+        try:
+            for step, matrix in zip(waiting, self._matrices(waiting), strict=True):
+                try:
+                    ready.append((self._scalars(step, matrix), matrix if len(matrix) else None))
+                except Exception as error:
+                    failed = error
+        finally:
+            # A signal handler may have written them meanwhile.
+            unwritten = self._waiting[: len(waiting)] == waiting
+            if unwritten:
+                del self._waiting[: len(waiting)]
+        if unwritten and ready:
+            self._writer().steps(ready)
+        if failed is not None:
+            raise failed
+
+    def _matrices(self, steps: list[ClosedStep]) -> Sequence[Matrix]:
+        return self._table.matrices_of([step.measured for step in steps])
 
     def _scalars(self, step: ClosedStep, matrix: Matrix) -> dict[str, Any]:
         window = step.window

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import is_
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from lossleuth.kernels.handles import Handles
 from lossleuth.observe.clipping import plain_number
 
 FIRST = ("exp_avg", "momentum_buffer")
@@ -26,8 +28,14 @@ class Moments(NamedTuple):
     thresholds: list[float]
 
 
-def moments_of(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]) -> Moments:
+def moments_of(
+    optimizer: torch.optim.Optimizer,
+    parameters: Sequence[Tensor],
+    torch_tells: Handles | None = None,
+) -> Moments:
     """The moments of all parameters of an optimizer, in the order of its groups.
+
+    Reading one number of each is what costs most; `torch_tells` does it for all at once.
 
     >>> weight = torch.nn.Parameter(torch.ones(2))
     >>> weight.grad = torch.ones(2)
@@ -37,11 +45,27 @@ def moments_of(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]) -
     >>> found.second[0], found.ages, round(found.thresholds[0], 12)
     (tensor([0.0100, 0.0100]), [1.0], 1e-09)
     """
-    entries: list[Entry] = list(map(optimizer.state.get, parameters))
-    ages = [_age(entry) for entry in entries]
+    entries = _entries(optimizer.state, parameters)
+    ages = _ages(entries, torch_tells)
     return Moments(
         _tensors(entries, FIRST), _tensors(entries, SECOND), ages, _thresholds(optimizer, ages)
     )
+
+
+def _entries(state: dict[Tensor, dict[str, Any]], parameters: Sequence[Tensor]) -> list[Entry]:
+    """What is kept of each parameter; a tensor's hash, which looking up needs, is slow."""
+    if len(state) == len(parameters) and all(map(is_, state, parameters)):
+        return list(state.values())
+    return list(map(state.get, parameters))
+
+
+def _ages(entries: list[Entry], torch_tells: Handles | None) -> list[float]:
+    """The number in each entry's `step`, NaN where there is none."""
+    steps = [entry.get("step") if entry else None for entry in entries]
+    numbers = None if torch_tells is None else torch_tells.numbers(steps)
+    if numbers is None:
+        return [math.nan if step is None else plain_number(step) for step in steps]
+    return numbers
 
 
 def _tensors(entries: list[Entry], names: tuple[str, ...]) -> list[Tensor | None]:
@@ -57,11 +81,6 @@ def _tensors(entries: list[Entry], names: tuple[str, ...]) -> list[Tensor | None
 def _first_of(entry: dict[str, Any], names: tuple[str, ...]) -> Tensor | None:
     candidates = (entry.get(name) for name in names)
     return next((value for value in candidates if isinstance(value, Tensor)), None)
-
-
-def _age(entry: Entry) -> float:
-    step = entry.get("step") if entry else None
-    return math.nan if step is None else plain_number(step)
 
 
 def _thresholds(optimizer: torch.optim.Optimizer, ages: Sequence[float]) -> list[float]:

@@ -15,13 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from lossleuth.kernels.handles import handles
 from lossleuth.kernels.statistics import COLUMNS, ParameterPass
 from lossleuth.observe.moments import moments_of
 from lossleuth.observe.names import parameter_names
 from lossleuth.observe.origins import WeightSample
-from lossleuth.observe.statistics import Matrix, divisors, missing, readings
+from lossleuth.observe.statistics import READINGS, Matrix, divisors, missing, readings
 from lossleuth.tape.leaves import leaves_behind
 
 BY_HAND = "by hand"
@@ -35,14 +37,14 @@ class _Group:
 
     parameters: list[Tensor]
     measured: ParameterPass
-    rows: list[int]
+    rows: NDArray[np.intp]
     divisors: Matrix
 
 
 class Measured(NamedTuple):
     """What a pass found in a group of parameters: sums over elements, and ages in updates."""
 
-    rows: list[int]
+    rows: NDArray[np.intp]
     divisors: Matrix
     sums: Matrix
     ages: list[float]
@@ -61,6 +63,7 @@ class ParameterTable:
         self._groups: dict[tuple[int, ...], _Group] = {}
         self._latest: _Group | None = None
         self._measured: list[Measured] = []
+        self._torch = handles()
         self._by_hand: _Group | None = None
         self._hand_pending = False
         self._backwards = 0
@@ -90,7 +93,7 @@ class ParameterTable:
             self._remember(optimizer)
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         group = self._group(parameters)
-        first, second, ages, thresholds = moments_of(optimizer, parameters)
+        first, second, ages, thresholds = moments_of(optimizer, parameters, self._torch)
         sums = group.measured.after_update(first, second, thresholds)
         self._measured.append(Measured(group.rows, group.divisors, sums, ages))
 
@@ -144,12 +147,18 @@ class ParameterTable:
         taken, self._measured = self._measured, []
         return taken
 
-    def matrix_of(self, measured: list[Measured]) -> Matrix:
-        """Readings with a row for each parameter known by now; NaN for those not updated."""
-        matrix = missing(len(self.names))
-        for rows, per, sums, ages in measured:
+    def matrices_of(self, steps: Sequence[list[Measured]]) -> Sequence[Matrix]:
+        """Readings of each step with a row for each parameter known by now; NaN if not updated."""
+        count = len(self.names)
+        matrix = missing(len(steps) * count)
+        found = [(i * count, measured) for i, step in enumerate(steps) for measured in step]
+        if found:
+            rows = np.concatenate([first + measured.rows for first, measured in found])
+            sums = np.concatenate([measured.sums for _, measured in found])
+            per = np.concatenate([measured.divisors for _, measured in found])
+            ages = np.concatenate([measured.ages for _, measured in found])
             matrix[rows] = readings(sums, per, ages)
-        return matrix
+        return matrix.reshape(len(steps), count, len(READINGS))
 
     def _group(self, parameters: list[Tensor]) -> _Group:
         latest = self._latest
@@ -167,7 +176,7 @@ class ParameterTable:
             del self._groups[next(iter(self._groups))]
         return group
 
-    def _rows_of(self, parameters: list[Tensor]) -> list[int]:
+    def _rows_of(self, parameters: list[Tensor]) -> NDArray[np.intp]:
         """The row of each parameter; new ones are named and declared."""
         new = [p for p in parameters if not self._is_known(p)]
         if new:
@@ -177,7 +186,7 @@ class ParameterTable:
                 self.samples[self.names[-1]] = WeightSample.of(parameter)
                 self.sizes.append(parameter.numel())
             self.version += 1
-        return [self._rows[id(p)][0] for p in parameters]
+        return np.array([self._rows[id(p)][0] for p in parameters], np.intp)
 
     def _is_known(self, parameter: Tensor) -> bool:
         known = self._rows.get(id(parameter))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lossleuth.kernels.statistics import COLUMNS
 
@@ -52,7 +52,7 @@ def divisors(sizes: Sequence[int]) -> Matrix:
     return np.where(_PER_ELEMENT, np.asarray(sizes, dtype=np.float64)[:, None], 1.0)
 
 
-def readings(measured: Matrix, divisors: Matrix, ages: Sequence[float]) -> Matrix:
+def readings(measured: Matrix, divisors: Matrix, ages: ArrayLike) -> Matrix:
     """Readings of each tensor from what one pass measured; NaN stays NaN.
 
     >>> sums = np.full((1, len(COLUMNS)), np.nan)

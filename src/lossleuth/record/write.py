@@ -126,10 +126,18 @@ class RecordWriter:
 
         The matrix has a row for each declared parameter and a column for each declared column.
         """
-        number = payloads.step_number(scalars.get("step"))
-        self._last_step = self._last_step + 1 if number is None else number
-        parts = payloads.step_parts(self._last_step, self._json(scalars), self._matrix(matrix))
-        self._append(frames.encode(Kind.STEP, *parts))
+        self._append(self._step(scalars, matrix))
+
+    @_guarded
+    def steps(self, found: Sequence[tuple[Mapping[str, Any], NDArray[Any] | None]]) -> None:
+        """Append several steps in one go, each as `step` does."""
+        ready: list[bytes] = []
+        for scalars, matrix in found:
+            try:
+                ready.append(self._step(scalars, matrix))
+            except Exception as error:
+                self._miss(_in_words(error))
+        self._append(*ready)
 
     @_guarded
     def event(self, kind: str, data: Mapping[str, Any]) -> None:
@@ -172,6 +180,12 @@ class RecordWriter:
             self._leave_out(what)
         return encoded
 
+    def _step(self, scalars: Mapping[str, Any], matrix: NDArray[Any] | None) -> bytes:
+        number = payloads.step_number(scalars.get("step"))
+        self._last_step = self._last_step + 1 if number is None else number
+        parts = payloads.step_parts(self._last_step, self._json(scalars), self._matrix(matrix))
+        return frames.encode(Kind.STEP, *parts)
+
     def _event(self, kind: str, data: Mapping[str, Any]) -> bytes:
         named = b'{"kind":' + values.encode_json(str(kind))[0] + b',"data":'
         return frames.encode(Kind.EVENT, named, self._json(data), b"}")
@@ -187,15 +201,15 @@ class RecordWriter:
             self._leave_out(str(error))
             return b""
 
-    def _append(self, frame: bytes) -> None:
-        """Write a frame, after all that must stand before it; else count it as lost."""
+    def _append(self, *ready: bytes) -> None:
+        """Write frames, after all that must stand before them; else count them as lost."""
         if time.monotonic() >= self._next_look and self._descriptor is not None:
             self._look(self._descriptor)
         descriptor = self._descriptor
         if descriptor is None:
-            self._miss("it came after the end")
-        elif not (self._pay(descriptor) and self._write(descriptor, frame)):
-            self._miss(None)
+            self._miss("it came after the end", len(ready))
+        elif not (self._pay(descriptor) and self._write(descriptor, b"".join(ready))):
+            self._miss(None, len(ready))
 
     def _pay(self, descriptor: int | None) -> bool:
         """Write what is owed: the opening, the header, a table; False if that failed."""
@@ -260,10 +274,10 @@ class RecordWriter:
             self._tell(f"the record in {self.directory} {self._why_gone}")
             self.close()
 
-    def _miss(self, why: str | None) -> None:
-        """Count a frame that was lost."""
-        self.lost += 1
-        self._gap += 1
+    def _miss(self, why: str | None, count: int = 1) -> None:
+        """Count frames that were lost."""
+        self.lost += count
+        self._gap += count
         if why is not None:
             self._explain(why)
 
