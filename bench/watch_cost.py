@@ -23,23 +23,28 @@ from torch.nn import functional as F
 from bench.interleaved import Side, race, speed_ratio, start
 from lossleuth.train.model import LanguageModel, ModelShape
 
-VOCABULARY, CONTEXT, BATCH = 256, 128, 8
+VOCABULARY, CONTEXT = 256, 128
 LAPS = 10
 
 
 @dataclass(frozen=True)
 class Size:
-    """A model to watch: steps in a round, and seconds for all rounds."""
+    """A model to watch: rows in a batch, steps in a round, and seconds for all rounds."""
 
     name: str
     layers: int
     width: int
     heads: int
+    rows: int
     steps: int
     budget: float
 
 
-SIZES = (Size("0.14 M", 2, 64, 2, 10, 40), Size("11 M", 6, 384, 6, 1, 80))
+SIZES = (
+    Size("0.14 M", 2, 64, 2, 8, 10, 40),
+    Size("0.14 M", 2, 64, 2, 32, 3, 40),
+    Size("11 M", 6, 384, 6, 8, 1, 80),
+)
 
 
 def run(console: Console) -> None:
@@ -53,7 +58,9 @@ def run(console: Console) -> None:
                 rival.steps(3)
             seconds = race(rivals, size.steps, size.budget).seconds
             laps = [rivals[2].steps(4 * size.steps) for _ in range(LAPS)]
-        table = Table("", *kinds, title=f"{size.name} parameters")
+        table = Table(
+            "", *kinds, title=f"{size.name} parameters, {size.rows * CONTEXT} tokens a step"
+        )
         ratios = [str(speed_ratio(seconds[0], row)) if i else "1" for i, row in enumerate(seconds)]
         table.add_row("step time against bare", *ratios)
         # All that a lap spent: a median of steps would hide that some steps write for others.
@@ -71,7 +78,7 @@ def stepper(size: Size, kind: str) -> Iterator[float]:
     shape = ModelShape(VOCABULARY, CONTEXT, size.layers, size.heads, size.width, "learned")
     model = LanguageModel(shape)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    tokens = torch.randint(0, VOCABULARY, (16, BATCH, CONTEXT + 1))
+    tokens = torch.randint(0, VOCABULARY, (16, size.rows, CONTEXT + 1))
     folder = tempfile.mkdtemp()
     step = 0
     watch = None

@@ -8,6 +8,7 @@ import sys
 import sysconfig
 from functools import cache
 from pathlib import Path
+from types import CodeType
 
 import lossleuth
 
@@ -66,9 +67,15 @@ def user_place(skip: int = 1) -> str | None:
     """File and line of the innermost frame in the user's code, or None."""
     frame = sys._getframe(skip)
     while frame is not None:
-        filename = frame.f_code.co_filename
-        if not is_library(filename):
-            return f"{filename}:{frame.f_lineno}"
+        code = frame.f_code
+        if not is_library(code.co_filename):
+            # Looking a line up takes a walk through all lines of its function.
+            key = id(code), frame.f_lasti
+            _, place = _places.get(key) or (None, None)
+            if place is None:
+                place = f"{code.co_filename}:{frame.f_lineno}"
+                _places[key] = code, place
+            return place
         frame = frame.f_back  # type: ignore[assignment]  # None ends the walk
     return None
 
@@ -91,4 +98,6 @@ def reading_place(skip: int = 1) -> str | None:
 
 
 _declared: set[str] = set()
+# By address and instruction, with the code itself, so that the address stays its own.
+_places: dict[tuple[int, int], tuple[CodeType, str]] = {}
 _FORMATTING = ("torch/_tensor.py", "torch/_tensor_str.py")

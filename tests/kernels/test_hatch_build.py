@@ -15,6 +15,8 @@ import torch
 from slow_statistics import case, check_case, measure
 
 from lossleuth.kernels import native
+from lossleuth.kernels.handles import handles
+from lossleuth.kernels.tokens import count_supervised, token_fingerprint
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,6 +59,24 @@ def test_the_library_is_built_beside_its_sources(sources: Path, fast: None) -> N
     assert native.open_library(sources).source() == native.checksum()
     left = {file.name for file in sources.iterdir()} - {f.name for f in native.FOLDER.iterdir()}
     assert left <= {native.LIBRARY}
+
+
+def test_without_pythons_headers_it_is_called_through_ctypes(
+    sources: Path, fast: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (sources / "losses.cpp").write_text(EMPTY)
+    (sources / "divergence.cpp").write_text("")
+    monkeypatch.setattr(hook, "PYTHON", ("-DLOSSLEUTH_PYTHON", "-I."))
+    monkeypatch.setenv("CPLUS_INCLUDE_PATH", "")
+    assert hook.build(sources) is None
+    library = native.open_library(sources)
+    assert library.locate is None and library.numbers is None
+    monkeypatch.setattr(native, "load", lambda: library)
+    assert handles() is None
+    check_all()
+    tokens = torch.tensor([[5, 6, 7], [1, 2, -100]])
+    assert token_fingerprint(tokens[:, :2]) == token_fingerprint(tokens[:, :2].clone())
+    assert count_supervised(tokens, -100) == 5
 
 
 def test_without_a_compiler_the_package_is_pure_and_says_so(

@@ -12,6 +12,7 @@ from lossleuth.observe.clipping import (
     ClipImpact,
     clip_effect,
     kept,
+    kept_lightly,
     plain_number,
     value_clip_effect,
 )
@@ -96,3 +97,32 @@ def test_a_number_inside_a_transform_of_torch_func_is_read_as_it_is() -> None:
 
     assert torch.func.grad(square)(torch.tensor(3.0)).item() == 6
     assert seen == [9.0]
+
+
+def test_a_norm_is_read_later_unless_it_was_changed() -> None:
+    norm = torch.tensor(2.5)
+    later = kept_lightly(norm)
+    assert plain_number(later) == 2.5
+    norm.mul_(2)
+    assert math.isnan(plain_number(later))
+
+
+@pytest.mark.parametrize("how", ["a plain number", "with a graph", "inference", "a transform"])
+def test_what_cannot_wait_is_read_at_once(how: str) -> None:
+    if how == "a plain number":
+        assert kept_lightly(2.5) == 2.5
+    elif how == "with a graph":
+        value = torch.tensor(2.5, requires_grad=True)
+        assert kept_lightly(value) == 2.5
+    elif how == "inference":
+        with torch.inference_mode():
+            assert kept_lightly(torch.tensor(2.5)) == 2.5
+    else:
+        seen: list[float] = []
+
+        def inner(x: torch.Tensor) -> torch.Tensor:
+            seen.append(kept_lightly(x.detach()))
+            return x
+
+        torch.func.grad(inner)(torch.tensor(2.5))
+        assert seen == [2.5]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from lossleuth.observe.failures import Failures, guarded
 
 
 class Example:
-    capturing = None
+    taping = SimpleNamespace(capture=None)
 
     def __init__(self) -> None:
         self.failures = Failures()

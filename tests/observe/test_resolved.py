@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from lossleuth.observe.resolved import resolved_settings, settings_signature
+from lossleuth.observe.parameters import ParameterTable
+from lossleuth.observe.resolved import ChangedSettings, resolved_settings, settings_signature
 
 
 def optimizer() -> torch.optim.AdamW:
@@ -38,3 +39,23 @@ def test_the_signature_follows_the_settings_but_not_the_rate() -> None:
     assert settings_signature([held]) == before
     held.param_groups[0]["weight_decay"] = 0.4
     assert settings_signature([held]) != before
+
+
+def test_changes_are_told_once_and_in_sampled_steps() -> None:
+    held, table, changed = optimizer(), ParameterTable(), ChangedSettings()
+    assert changed.optimizers(table, 0) == []
+    table.before_update(held)
+    table.after_update(held)
+    assert changed.optimizers(table, 1) == [held]
+    assert changed.optimizers(table, 2) is None
+    held.param_groups[0]["weight_decay"] = 0.4
+    assert changed.optimizers(table, 65) is None
+    assert changed.optimizers(table, 80) == [held]
+
+
+def test_a_new_optimizer_is_told_in_any_step() -> None:
+    table, changed = ParameterTable(), ChangedSettings()
+    for step, held in enumerate([optimizer(), optimizer()], start=65):
+        table.before_update(held)
+        table.after_update(held)
+        assert held in (changed.optimizers(table, step) or [])

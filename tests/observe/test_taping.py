@@ -170,7 +170,7 @@ def test_no_window_opens_inside_inference_mode(tmp_path: Path) -> None:
     observer = Observer(lambda: RecordWriter.create(tmp_path / "run", {}, print), failures, (0, 1))
     with torch.inference_mode():
         observer.taping.begin(1)
-    assert observer.capturing is None
+    assert observer.taping.capture is None
 
 
 def evaluating(mode: Any, steps: tuple[int, ...], folder: Path) -> tuple[list[Any], Failures]:
@@ -262,7 +262,7 @@ def test_a_backward_that_fails_is_the_programs_and_leaves_nothing_of_ours(tmp_pa
     assert failures.count == 0
     assert len(read(folder)) == 4
     assert read(folder).events("tape") == []
-    assert observer.capturing is None
+    assert observer.taping.capture is None
 
 
 def test_a_later_optimizer_begins_a_phase_whose_steps_are_looked_at_too(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lossleuth.observe.closed import WAIT
 from lossleuth.observe.watching import free_directory
 from lossleuth.record.read import Record
 
@@ -244,8 +245,8 @@ def leaving(tmp_path: Path, ending: str, **more: str) -> subprocess.CompletedPro
         "for _ in range(3):\n"
         "    weight.square().sum().backward()\n"
         "    optimizer.step()\n"
-        # A process that is killed can take the steps of its last 50 ms with it.
-        "    time.sleep(0.06)\n" + ending
+        # A process that is killed can take the steps of its last moments with it.
+        f"    time.sleep({WAIT * 1.2})\n" + ending
     )
     return run("-m", "lossleuth", "watch", "--out", "r", "train.py", folder=tmp_path)
 

@@ -223,6 +223,33 @@ def test_a_step_that_cannot_be_written_is_counted(
     assert record.events("lost")[0].data == {"frames": 2}
 
 
+def test_steps_written_in_one_go_are_those_written_one_by_one(
+    writer: RecordWriter, tmp_path: Path
+) -> None:
+    steps = [({"step": n, "loss": n / 3}, None) for n in range(4)]
+    writer.steps(steps)
+    alone = RecordWriter.create(tmp_path / "alone", {}, warn=print)
+    for scalars, matrix in steps:
+        alone.step(scalars, matrix)
+    together, apart = Record.open(writer.directory), Record.open(alone.directory)
+    assert together.steps.tolist() == apart.steps.tolist() == [0, 1, 2, 3]
+    assert together.series("loss").tolist() == apart.series("loss").tolist()
+
+
+def test_a_bad_one_among_several_does_not_take_the_others_with_it(
+    writer: RecordWriter, told: list[str]
+) -> None:
+    writer.steps([({"step": 1}, None), (["no mapping"], None), ({"step": 3}, None)])  # type: ignore[list-item]  # on purpose
+    assert (writer.lost, len(told)) == (1, 1)
+    assert Record.open(writer.directory).steps.tolist() == [1, 3]
+
+
+def test_several_that_come_after_the_end_are_all_counted(writer: RecordWriter) -> None:
+    writer.end({})
+    writer.steps([({"step": 1}, None), ({"step": 2}, None)])
+    assert writer.lost == 2
+
+
 @pytest.mark.parametrize(
     "matrix",
     [np.zeros((3, 2)), np.zeros((2, 2), dtype=complex), [[1.0, 2.0]], Awkward(), 3.5],

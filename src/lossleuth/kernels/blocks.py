@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 # Tensors of up to this many elements are seen whole.
 WHOLE = 8_192
 # Elements of a block of a larger one.
-BLOCK = 4_096
+BLOCK = 2_048
 # Elements of a block of a tensor that is seen whole, so that threads can share it.
 CHUNK = 16_384
 
@@ -35,7 +35,7 @@ def groups(counts: Sequence[int], every: int) -> Groups:
     >>> groups([20_000], every=1).tolist()
     [[0, 0, 1, 16384, 0], [0, 1, 1, 16384, 16384]]
     >>> groups([20_000], every=2).tolist()
-    [[0, 0, 1, 4096, 0], [0, 1, 2, 4096, 4096], [0, 3, 2, 4096, 8192]]
+    [[0, 0, 2, 2048, 0], [0, 2, 2, 2048, 2048], [0, 4, 2, 2048, 4096], ...]
     """
     empty = np.empty((0, 5), np.int64)
     return np.concatenate([empty, *(_groups(i, n, every) for i, n in enumerate(counts))])

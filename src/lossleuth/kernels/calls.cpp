@@ -155,6 +155,14 @@ PyObject* numbers(const Given& given) {
     return Py_None;
 }
 
+// Writes a list of numbers to an address that has room for them.
+PyObject* put(const Given& given) {
+    double* to = given.address<double>(0);
+    const Py_ssize_t n = PyList_Size(given.list);
+    for (Py_ssize_t i = 0; i < n; i++) to[i] = PyFloat_AsDouble(PyList_GetItem(given.list, i));
+    return PyErr_Occurred() ? nullptr : PyBool_FromLong(1);
+}
+
 template <int (*PASS)(const void*, uint64_t, int64_t)> PyObject* pass(const Given& given) {
     int failed;
     Py_BEGIN_ALLOW_THREADS;
@@ -203,6 +211,7 @@ PyMethodDef named(const char* name) {
 PyMethodDef METHODS[] = {
     named<locate, 5, true>("locate"),
     named<numbers, 1, true>("numbers"),
+    named<put, 1, true>("put"),
     named<pass<lossleuth_before>, 3>("before"),
     named<pass<lossleuth_after>, 3>("after"),
     named<fingerprint, 5>("fingerprint"),

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from lossleuth.kernels import native
 
+_peek = torch._C._functorch.peek_interpreter_stack
 # Subclasses may keep their values anywhere.
 PLAIN = (Tensor, torch.nn.Parameter)
 # As `Torch` in `calls.cpp` has them.
@@ -48,18 +49,18 @@ class Handles:
     def __init__(self, locate: native.Call, numbers: native.Call) -> None:
         self._locate, self._numbers = locate, numbers
         # Kept, since the native code has its address.
-        self._make = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors  # type: ignore[attr-defined]  # private, checked by a test
+        self._make = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors
         self._interface = _interface(self._make)
         self._address = self._interface.ctypes.data
 
     def locate(self, tensors: list[Any], places: Places) -> bool:
         """Write where tensors lie; whether each could be read by its address."""
-        return not _is_inside_transform() and bool(self._locate(self._address, *places, tensors))
+        return not is_inside_transform() and bool(self._locate(self._address, *places, tensors))
 
     def numbers(self, tensors: list[Any]) -> list[float] | None:
         """The numbers in tensors of one element each."""
         found: list[float] | None
-        found = None if _is_inside_transform() else self._numbers(self._address, tensors)
+        found = None if is_inside_transform() else self._numbers(self._address, tensors)
         return found
 
 
@@ -93,6 +94,6 @@ def _interface(make_handles: object) -> NDArray[np.int64]:
     return np.array([id(make_handles), *map(id, PLAIN), *addresses, *numbers], np.int64)
 
 
-def _is_inside_transform() -> bool:
+def is_inside_transform() -> bool:
     """Inside a transform of `torch.func` a tensor may be a wrapper without memory."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return _peek() is not None

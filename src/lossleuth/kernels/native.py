@@ -45,8 +45,10 @@ class Library:
         # they take the same arguments, and a call costs a seventh.
         calls = _calls(path)
         # What `handles.py` asks torch through; only there.
-        self.locate = getattr(calls, "locate", None)
-        self.numbers = getattr(calls, "numbers", None)
+        self.locate: Call | None = getattr(calls, "locate", None)
+        self.numbers: Call | None = getattr(calls, "numbers", None)
+        # An address, and numbers for it.
+        self.put: Call = getattr(calls, "put", _put)
         try:
             self.source = _function(library, "source", ctypes.c_uint32)
             # A plan, the step's number, threads; not 0 when memory ran out.
@@ -129,6 +131,10 @@ def _calls(path: Path) -> ModuleType | None:
         return None if spec is None else module_from_spec(spec)
     except ImportError:
         return None
+
+
+def _put(address: int, numbers: list[float]) -> None:
+    (ctypes.c_double * len(numbers)).from_address(address)[:] = [*numbers]
 
 
 def _returning_four(function: ctypes._NamedFuncPointer) -> Call:

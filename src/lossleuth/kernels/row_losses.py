@@ -11,8 +11,9 @@ from torch import Tensor
 
 from lossleuth.kernels import losses_fallback, native
 from lossleuth.kernels.fallback import is_held
+from lossleuth.kernels.handles import PLAIN
 from lossleuth.kernels.supervision import Supervision, address
-from lossleuth.kernels.table import PLAIN, TYPES
+from lossleuth.kernels.table import TYPES
 
 # What the library reads.
 NATIVE = (torch.float32, torch.bfloat16)

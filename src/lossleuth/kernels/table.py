@@ -54,8 +54,6 @@ class MemoryTable:
         self.first = Column(self.fields, FIRST)
         self.second = Column(self.fields, SECOND)
         self._types = self.fields[TYPE_OF[PARAMETER]]
-        self._thresholds = self.fields[THRESHOLD]
-        self._numbers = Struct(f"{len(counts)}d")
 
         room = np.zeros(len(counts), np.int64)
         np.maximum.at(room, selected[:, TENSOR], selected[:, SLOT] + selected[:, BLOCK_LENGTH])
@@ -64,10 +62,6 @@ class MemoryTable:
         self._begins = self._ends - -(-room // LINE) * LINE
         self._copies = np.empty(self._ends[-1] if counts else 0, np.uint8)
         self.fields[BEFORE] = self._begins + self._copies.ctypes.data
-
-    def set_thresholds(self, thresholds: Sequence[float]) -> None:
-        """Write the threshold of each second moment's root."""
-        self._numbers.pack_into(self._thresholds, 0, *thresholds)
 
     def copy_of(self, row: int, dtype: torch.dtype, elements: int) -> Tensor:
         """What was kept of a parameter before the update, as a flat tensor."""

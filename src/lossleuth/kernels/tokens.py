@@ -59,7 +59,9 @@ class TokenReader:
         if not number * width:
             return _NOTHING
         if self._library is None:
-            return _in_numpy(flat_view(rows.tensor.contiguous()).astype(np.int64).reshape(number, width))
+            return _in_numpy(
+                flat_view(rows.tensor.contiguous()).astype(np.int64).reshape(number, width)
+            )
         hashed, largest, smallest, consecutive = self._library.fingerprint(*rows[:5])
         return TokenFingerprint(hashed, number * width, largest, smallest, consecutive == 1)
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
+from lossleuth.kernels.handles import is_inside_transform
 from lossleuth.kernels.tokens import TokenReader
 from lossleuth.observe.bigram import TokenPairs
 from lossleuth.observe.clipping import unwrapped
 from lossleuth.observe.origins import token_run
-from lossleuth.observe.unigram import TargetCounts, is_counted
+from lossleuth.observe.sampling import is_sampled
+from lossleuth.observe.unigram import TargetCounts
 from lossleuth.observe.window import StepWindow, integer_tensors
 
 # More are not kept alive; they are looked at early.
@@ -69,7 +70,7 @@ class Batches:
         """Enter what was used since the last time into the step's window."""
         if not self._tokens and not self._targets:
             return
-        if torch._C._functorch.peek_interpreter_stack() is not None:
+        if is_inside_transform():
             # Inside a transform of `torch.func` every result of ours would be wrapped too.
             with temporarily_clear_interpreter_stack():
                 self._look(window, step)
@@ -90,7 +91,7 @@ class Batches:
                 # Neither does a lookup that is the same everywhere.
                 if not seen.consecutive and seen.largest > seen.smallest:
                     window.lookups.append(seen)
-                    if is_counted(step):
+                    if is_sampled(step):
                         self._pairs.add(tensor)
                     if len(self.runs) < MOST_RUNS:
                         _keep_run(self.runs, tensor)
@@ -103,7 +104,7 @@ class Batches:
                 window.unsupervised += not count
                 if len(self.target_runs) < MOST_RUNS and tensor.dim():
                     _keep_run(self.target_runs, tensor)
-                if is_counted(step):
+                if is_sampled(step):
                     self._counts.add(tensor, ignored)
                     window.unigram = self._counts.entropy()
 

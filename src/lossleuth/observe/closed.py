@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import resource
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,23 +63,20 @@ class ClosedSteps:
         ready: list[tuple[dict[str, Any], Matrix | None]] = []
         failed: Exception | None = None
         try:
-            for step, matrix in zip(waiting, self._matrices(waiting), strict=True):
+            matrices = self._table.matrices_of([step.measured for step in waiting])
+            for step, matrix in zip(waiting, matrices, strict=True):
                 try:
                     ready.append((self._scalars(step, matrix), matrix if len(matrix) else None))
                 except Exception as error:
                     failed = error
-        finally:
-            # A signal handler may have written them meanwhile.
-            unwritten = self._waiting[: len(waiting)] == waiting
-            if unwritten:
-                del self._waiting[: len(waiting)]
-        if unwritten and ready:
+        except Exception as error:
+            failed = error
+        # Else a signal handler has written them meanwhile.
+        if self._waiting[: len(waiting)] == waiting:
+            del self._waiting[: len(waiting)]
             self._writer().steps(ready)
         if failed is not None:
             raise failed
-
-    def _matrices(self, steps: list[ClosedStep]) -> Sequence[Matrix]:
-        return self._table.matrices_of([step.measured for step in steps])
 
     def _scalars(self, step: ClosedStep, matrix: Matrix) -> dict[str, Any]:
         window = step.window
@@ -121,7 +118,7 @@ class ClosedSteps:
             "unigram": window.unigram,
             **_batch(window, seconds),
         }
-        if window.places != self._last_places:
+        if window.places and window.places != self._last_places:
             optional["places"] = self._last_places = window.places
         return scalars | {name: value for name, value in optional.items() if value is not None}
 

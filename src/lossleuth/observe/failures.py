@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
@@ -38,6 +38,14 @@ class Failures:
         return f"lossleuth itself failed {times} while watching (first: {self.first})"
 
 
+class Capturing(Protocol):
+    """Something that records operations now and then."""
+
+    @property
+    def capture(self) -> Any:
+        """What records the program's operations, if anything does."""
+
+
 class Guarded(Protocol):
     """An object whose hooks are guarded and timed."""
 
@@ -45,8 +53,8 @@ class Guarded(Protocol):
     own_seconds: float
 
     @property
-    def capturing(self) -> Any:
-        """What records the program's operations, if anything does."""
+    def taping(self) -> Capturing:
+        """What may be recording the program's operations."""
 
 
 def guarded(
@@ -58,8 +66,8 @@ def guarded(
     """
 
     def safely(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        began = time.perf_counter()
-        capture = self.capturing
+        began = perf_counter()
+        capture = self.taping.capture
         if capture is not None:
             capture.ignoring += 1
         try:
@@ -69,7 +77,7 @@ def guarded(
         finally:
             if capture is not None:
                 capture.ignoring -= 1
-            self.own_seconds += time.perf_counter() - began
+            self.own_seconds += perf_counter() - began
 
     functools.update_wrapper(safely, hook)
     return safely

@@ -17,6 +17,7 @@ FIRST = ("exp_avg", "momentum_buffer")
 SECOND = ("exp_avg_sq", "square_avg", "sum")
 
 Entry = dict[str, Any] | None
+_NUMBERS = (int, float)
 
 
 class Moments(NamedTuple):
@@ -88,10 +89,13 @@ def _thresholds(optimizer: torch.optim.Optimizer, ages: Sequence[float]) -> list
     for group in optimizer.param_groups:
         epsilon, betas = group.get("eps"), group.get("betas")
         # Some optimizers have two of them, with a meaning of their own.
-        epsilon = float(epsilon) if isinstance(epsilon, int | float) else math.nan
-        following = ages[len(found) : len(found) + len(group["params"])]
-        by_age = {age: epsilon * _correction(betas, age) for age in set(following)}
-        found.extend(by_age[age] for age in following)
+        epsilon = float(epsilon) if isinstance(epsilon, _NUMBERS) else math.nan
+        count = len(group["params"])
+        following = ages[len(found) : len(found) + count]
+        if following[1:] == following[:-1]:  # nearly always all are of one age
+            found += [epsilon * _correction(betas, age) for age in following[:1]] * count
+        else:
+            found += [epsilon * _correction(betas, age) for age in following]
     return found
 
 

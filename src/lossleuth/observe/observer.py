@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
 import weakref
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -13,12 +13,13 @@ from torch import Tensor
 
 from lossleuth.observe.activations import Activations
 from lossleuth.observe.batches import Batches
-from lossleuth.observe.clipping import Clip, kept, plain_number, value_clip_effect
+from lossleuth.observe.clipping import Clip, kept, kept_lightly, plain_number, value_clip_effect
 from lossleuth.observe.closed import ClosedStep, ClosedSteps
 from lossleuth.observe.evaluations import Evaluations, kind_of
 from lossleuth.observe.failures import Failures, guarded
 from lossleuth.observe.parameters import ParameterTable
-from lossleuth.observe.resolved import resolved_settings, settings_signature
+from lossleuth.observe.resolved import ChangedSettings, resolved_settings
+from lossleuth.observe.sampling import is_sampled
 from lossleuth.observe.statistics import READINGS
 from lossleuth.observe.taping import Taping
 from lossleuth.observe.tracing import Known, origins
@@ -29,7 +30,6 @@ from lossleuth.probes.look import Places, look_at, look_at_loss
 from lossleuth.record.write import RecordWriter
 from lossleuth.tape.window import Window
 
-Clock = Callable[[], float]  # seconds since the start of the watch
 # Backward passes without an optimizer's step after which updates by hand are looked for.
 PATIENCE = 64
 # Rates that are remembered, to look for in files at the end.
@@ -51,14 +51,13 @@ class Observer:
         self.steps = 0
         self._open_writer = open_writer
         self._writer: RecordWriter | None = None
-        began = time.perf_counter()
-        self._clock: Clock = lambda: time.perf_counter() - began
-        self._phase_began = 0.0
+        # On the clock of `perf_counter`; the record counts from the first of them.
+        self._began = self._phase_began = perf_counter()
         self._window = StepWindow(0.0)
         self._table = ParameterTable()
         self._closed = ClosedSteps(lambda: self.writer, self._table)
         self._declared = 0
-        self._settings: object = None
+        self._changed = ChangedSettings()
         self.made_optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self.made_schedulers: weakref.WeakSet[Any] = weakref.WeakSet()
         # Where in the user's code each was made.
@@ -80,11 +79,6 @@ class Observer:
         self.taping = Taping({*tape, *loss_steps}, look, self.model_called, failures, seen)
         # Told when the program was seen to update its parameters itself.
         self.hand_updated: Callable[[], None] = lambda: None
-
-    @property
-    def capturing(self) -> Any:
-        """What records the program's operations just now, or None."""
-        return self.taping.capture
 
     @property
     def writer(self) -> RecordWriter:
@@ -128,7 +122,7 @@ class Observer:
         self._mark("forward")
         window = self._window
         window.backwards += 1
-        window.places.setdefault("backward", user_place(3) or "")
+        self._note_place("backward")
         self._batches.look(window, self.steps)
         window.end_micro_batch()
         for root in roots:
@@ -164,15 +158,15 @@ class Observer:
     @guarded
     def clipped(self, norm: Any, limit: float) -> None:
         """Gradients were clipped by norm; `norm` is what it was."""
-        self._window.clips.append(Clip(kept(norm), float(limit)))
-        self._window.places.setdefault("clip", user_place() or "")
+        self._window.clips.append(Clip(kept_lightly(norm), float(limit)))
+        self._note_place("clip")
         self._limits_seen.add(float(limit))
         self._mark("clip")
 
     @guarded
     def about_to_clip_by_value(self, parameters: Sequence[Tensor], limit: float) -> None:
         """Gradients will be clipped element by element."""
-        self._window.places.setdefault("clip", user_place() or "")
+        self._note_place("clip")
         norm, cosine = value_clip_effect(parameters, float(limit))
         self._window.clips.append(Clip(norm, float(limit), by_value=True, cosine=cosine))
 
@@ -203,7 +197,7 @@ class Observer:
         self._within_update = False
         window.optimizers.add(id(optimizer))
         self._unused_backwards = 0
-        window.places.setdefault("update", user_place(3) or "")
+        self._note_place("update")
         window.updated_by.append(type(optimizer).__name__)
         window.rates.extend(float(group.get("lr", math.nan)) for group in optimizer.param_groups)
         if len(self._rates_seen) < MOST_RATES:
@@ -254,21 +248,28 @@ class Observer:
         if self._window.updated:
             self._close()
 
+    def _note_place(self, phase: str) -> None:
+        """Which line of the user's makes this part of a step; it seldom changes."""
+        if is_sampled(self.steps):
+            self._window.places.setdefault(phase, user_place(4) or "")
+
     def _mark(self, phase: str) -> None:
-        now = self._clock()
-        self._window.spent(phase, now - self._phase_began)
+        now = perf_counter()
+        seconds = self._window.seconds
+        seconds[phase] = seconds.get(phase, 0.0) + now - self._phase_began
         self._phase_began = now
 
     def _close(self) -> None:
-        window, now = self._window, self._clock()
+        window, now = self._window, perf_counter()
         self._batches.look(window, self.steps)
         window.end_micro_batch()
         self._declare_parameters()
         self._declare_settings()
         own, self._own_before = self.own_seconds - self._own_before, self.own_seconds
         measured = self._table.take_measured()
-        self._window = StepWindow(now)
         self._phase_began = now
+        now -= self._began
+        self._window = StepWindow(now)
         number, self.steps = self.steps, self.steps + 1
         self._closed.add(ClosedStep(number, window, now, own, measured))
         self._end_tape(number)
@@ -292,10 +293,8 @@ class Observer:
             self.writer.parameters(self._table.names, self._table.sizes, READINGS)
 
     def _declare_settings(self) -> None:
-        optimizers = self._table.optimizers
-        signature = settings_signature(optimizers)
-        if signature != self._settings:
-            self._settings = signature
+        optimizers = self._changed.optimizers(self._table, self.steps)
+        if optimizers is not None:
             settings = resolved_settings(optimizers, list(self.made_schedulers), self.made_at)
             idle = [type(o).__name__ for o in self.made_optimizers if o not in optimizers]
             seed = {"torch_seed": torch.initial_seed()}

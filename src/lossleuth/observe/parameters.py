@@ -46,7 +46,7 @@ class Measured(NamedTuple):
 
     rows: NDArray[np.intp]
     divisors: Matrix
-    sums: Matrix
+    sums: bytes
     ages: list[float]
 
 
@@ -58,6 +58,8 @@ class ParameterTable:
         self.sizes: list[int] = []
         self.samples: dict[str, WeightSample] = {}
         self.version = 0
+        # How many optimizers have ever made an update.
+        self.optimizers_seen = 0
         self._rows: dict[int, tuple[int, weakref.ref[Tensor]]] = {}
         self._optimizers: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
         self._groups: dict[tuple[int, ...], _Group] = {}
@@ -94,10 +96,11 @@ class ParameterTable:
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         group = self._group(parameters)
         first, second, ages, thresholds = moments_of(optimizer, parameters, self._torch)
-        sums = group.measured.after_update(first, second, thresholds)
-        self._measured.append(Measured(group.rows, group.divisors, sums, ages))
+        group.measured.after_update(first, second, thresholds)
+        self._measured.append(Measured(group.rows, group.divisors, group.measured.results(), ages))
 
     def _remember(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizers_seen += 1
         key, optimizers = id(optimizer), self._optimizers
         optimizers[key] = weakref.ref(optimizer, lambda _: optimizers.pop(key, None))
 
@@ -133,7 +136,8 @@ class ParameterTable:
         moved = sums[:, UPDATE_SQUARES]
         if not np.nansum(moved > 0) and not np.isnan(moved).all():
             return []
-        self._measured.append(Measured(group.rows, group.divisors, sums, [math.nan] * len(nothing)))
+        ages = [math.nan] * len(nothing)
+        self._measured.append(Measured(group.rows, group.divisors, group.measured.results(), ages))
         return [BY_HAND]
 
     # rows
@@ -147,18 +151,18 @@ class ParameterTable:
         taken, self._measured = self._measured, []
         return taken
 
-    def matrices_of(self, steps: Sequence[list[Measured]]) -> Sequence[Matrix]:
+    def matrices_of(self, steps: Sequence[list[Measured]]) -> list[Matrix]:
         """Readings of each step with a row for each parameter known by now; NaN if not updated."""
         count = len(self.names)
         matrix = missing(len(steps) * count)
         found = [(i * count, measured) for i, step in enumerate(steps) for measured in step]
         if found:
             rows = np.concatenate([first + measured.rows for first, measured in found])
-            sums = np.concatenate([measured.sums for _, measured in found])
+            sums = np.frombuffer(b"".join([measured.sums for _, measured in found]))
             per = np.concatenate([measured.divisors for _, measured in found])
             ages = np.concatenate([measured.ages for _, measured in found])
-            matrix[rows] = readings(sums, per, ages)
-        return matrix.reshape(len(steps), count, len(READINGS))
+            matrix[rows] = readings(sums.reshape(len(rows), -1), per, ages)
+        return list(matrix.reshape(len(steps), count, len(READINGS)))
 
     def _group(self, parameters: list[Tensor]) -> _Group:
         latest = self._latest

@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+from lossleuth.observe.parameters import ParameterTable
+from lossleuth.observe.sampling import is_sampled
+
 
 def resolved_settings(
     optimizers: Iterable[torch.optim.Optimizer],
@@ -28,6 +31,25 @@ def resolved_settings(
         "optimizers": [_optimizer(o) | {"place": made.get(o)} for o in optimizers],
         "schedulers": [_scheduler(s) | {"place": made.get(s)} for s in schedulers],
     }
+
+
+class ChangedSettings:
+    """Tells when settings are others than before; looked at in sampled steps."""
+
+    def __init__(self) -> None:
+        self._known: object = None
+        self._seen = 0
+
+    def optimizers(self, table: ParameterTable, step: int) -> list[torch.optim.Optimizer] | None:
+        """The optimizers whose settings are to be told, or None if nothing changed."""
+        if table.optimizers_seen == self._seen and not is_sampled(step):
+            return None
+        self._seen, optimizers = table.optimizers_seen, table.optimizers
+        signature = settings_signature(optimizers)
+        if signature == self._known:
+            return None
+        self._known = signature
+        return optimizers
 
 
 def settings_signature(optimizers: Iterable[torch.optim.Optimizer]) -> object:

@@ -57,6 +57,8 @@ class Taping:
         self._at_root_call = at_root_call
         self._failures = failures
         self._recorder: Recorder | None = None
+        # What records operations just now.
+        self.capture: Capture | None = None
         # Of the next step, between an update and the first that is known to come after it.
         self._next: Recorder | None = None
         self._hooks: list[Any] = []
@@ -66,11 +68,6 @@ class Taping:
         self.latest: tuple[Window | None, Backward | None] = (None, None)
         # Whether it is us who differentiate something just now.
         self.looking = False
-
-    @property
-    def capture(self) -> Capture | None:
-        """What records operations just now."""
-        return None if self._recorder is None else self._recorder.capture
 
     @property
     def window(self) -> Window | None:
@@ -121,7 +118,7 @@ class Taping:
             self._stop()
 
     def _take_over(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+        self._recorder, self.capture = recorder, recorder.capture
         self._steps.discard(recorder.window.step)
         self._printed_before = printed_so_far()
         self._hooks = [
@@ -194,7 +191,7 @@ class Taping:
             self._pause()
 
     def _stop(self) -> None:
-        recorder, self._recorder = self._recorder, None
+        recorder, self._recorder, self.capture = self._recorder, None, None
         self._paused = False
         for hook in self._hooks:
             hook.remove()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-FIRST_STEPS = 64
-EVERY = 16
 LARGEST = 1 << 20
 
 
@@ -38,12 +36,3 @@ class TargetCounts:
             return None
         shares = self._counts[self._counts > 0] / total
         return float(-(shares * np.log(shares)).sum())
-
-
-def is_counted(step: int) -> bool:
-    """Whether the targets of this step are counted.
-
-    >>> [step for step in range(60, 100) if is_counted(step)]
-    [60, 61, 62, 63, 64, 80, 96]
-    """
-    return step < FIRST_STEPS or step % EVERY == 0

@@ -61,10 +61,6 @@ class StepWindow:
         if len(self.reads) < MOST_READS and (value, place) not in self.reads[-1:]:
             self.reads.append((value, place))
 
-    def spent(self, phase: str, seconds: float) -> None:
-        """Add time to one of the five phases."""
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
-
 
 def integer_tensors(batch: Any) -> list[Any]:
     """The tensors of whole numbers, one dimension or more, in what a data loader gives.
