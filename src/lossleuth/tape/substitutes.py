@@ -44,17 +44,20 @@ def attention(given: Arguments) -> Tensor:
         key, value = (x.repeat_interleave(times, -3) for x in (key, value))
     scale = given.get("scale")
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = (query @ key.transpose(-2, -1)) * scale
+    heads = query.shape[:-2]
+    # All heads in one axis: `matmul` would lay out anew what is transposed.
+    query, key, value = (x.flatten(0, -3) for x in (query, key, value))
+    scores = torch.bmm(query * scale, key.transpose(1, 2))
     if given.get("is_causal"):
         allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        scores = scores.masked_fill(~allowed, float("-inf"))
-    if mask is not None:
-        if mask.dtype == torch.bool:
-            scores = scores.masked_fill(~mask, float("-inf"))
-        else:
-            scores = scores + mask
+        scores.masked_fill_(~allowed, float("-inf"))
     if mask is None:
-        return torch.matmul(torch.softmax(scores, -1), value)
+        return torch.bmm(torch.softmax(scores, -1), value).unflatten(0, heads)
+    scores, value = scores.unflatten(0, heads), value.unflatten(0, heads)
+    if mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    else:
+        scores = scores + mask
     # A query that may look nowhere gets zeros from the fused kernels, not NaN; nor may its
     # gradient pass through the softmax of nothing.
     nowhere = torch.isneginf(scores).all(-1, keepdim=True)
