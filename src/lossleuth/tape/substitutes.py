@@ -54,10 +54,8 @@ def attention(given: Arguments) -> Tensor:
     if mask is None:
         return torch.bmm(torch.softmax(scores, -1), value).unflatten(0, heads)
     scores, value = scores.unflatten(0, heads), value.unflatten(0, heads)
-    if mask.dtype == torch.bool:
-        scores = scores.masked_fill(~mask, float("-inf"))
-    else:
-        scores = scores + mask
+    is_choice = mask.dtype == torch.bool
+    scores = scores.masked_fill(~mask, float("-inf")) if is_choice else scores + mask
     # A query that may look nowhere gets zeros from the fused kernels, not NaN; nor may its
     # gradient pass through the softmax of nothing.
     nowhere = torch.isneginf(scores).all(-1, keepdim=True)
