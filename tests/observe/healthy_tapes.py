@@ -28,14 +28,25 @@ PROGRAMS = Path(__file__).parent / "programs"
 # What a library prints of its own speed differs from run to run without us, too.
 TIMES = re.compile(r"'(train_runtime|train_\w+_per_second)': '?[\d.e-]+'?")
 STEPS = (1, 3)
+# In shares of the spread of the logits.
+ROUNDING = 1e-15
 # As far as a gradient may be from the truth in float32, and in bfloat16.
 LIMIT, COARSE_LIMIT = 1e-5, 1e-2
-COARSE = ("amp",)
+COARSE = ("amp_plain",)
+# Where the rows of an expert are others, its product may be cut up in another way: rounding.
+ROUTED = ("experts",)
+# What only a trial could refute, which `lossleuth run` makes and `watch` does not: features that
+# are detached for a probe, a frozen model that was drawn and not loaded, a rate of eight steps.
+OPEN = {
+    "two_optimizers": ("graph_cut suspected",),
+    "peft_lora": ("parameters_frozen suspected",),
+    "hf_trainer": ("lr_too_high suspected", "lr_too_low suspected"),
+}
 
 LOOPS = (
-    *("plain", "accumulation", "amp", "checkpointed", "compiled", "two_optimizers", "loader"),
-    *("manual_data", "manual_no_grad", "hf_trainer", "lightning_loop", "accelerated"),
-    *("peft_lora", "trl_sft", "x_transformer"),
+    *("plain", "accumulation_by_tokens", "amp_plain", "checkpointed", "compiled", "loader"),
+    *("two_optimizers", "manual_data", "manual_no_grad", "hf_trainer", "lightning_loop"),
+    *("accelerated", "peft_lora", "trl_sft", "x_transformer"),
 )
 FAMILIES = (
     *("gpt2", "llama", "mistral", "mixtral", "qwen3", "gemma", "phi", "gpt_neox", "opt", "bloom"),
@@ -66,6 +77,7 @@ class Seen:
     over_floor: float
     # Reasons for which a gradient could not be judged.
     untested: tuple[str, ...]
+    # Of the future and of other rows, in each step.
     leaks: tuple[tuple[float | None, float | None], ...]
     offsets: tuple[int | None, ...]
     findings: tuple[str, ...]
@@ -75,13 +87,16 @@ class Seen:
     def faults(self) -> list[str]:
         """All that ought to be otherwise; nothing where all is well."""
         limit = COARSE_LIMIT if self.name in COARSE else LIMIT
+        leak_limit = ROUNDING if self.name in ROUTED else 0.0
+        largest = [max(map(abs, leak)) for leak in self.leaks if None not in leak]
+        leaks = len(largest) < len(self.leaks) or max(largest, default=0.0) > leak_limit
         wrong = {
             f"untested: {self.untested}": bool(self.untested),
             f"error {self.error:.1e}": not self.error < limit,
             f"{self.over_floor:.1f} times the floor": not self.over_floor < 10,
-            f"leaks {self.leaks}": any(leak != (0, 0) for leak in self.leaks),
+            f"leaks {self.leaks}": leaks,
             f"offsets {self.offsets}": any(offset != 1 for offset in self.offsets),
-            f"findings {self.findings}": bool(self.findings),
+            f"findings {self.findings}": self.findings != OPEN.get(self.name, ()),
             "another output than without us": not self.is_same,
         }
         return [words for words, is_wrong in wrong.items() if is_wrong]
@@ -89,12 +104,8 @@ class Seen:
 
 def seen(name: str, folder: Path) -> Seen:
     """Run a program without us, then with two steps on tape."""
-    command = COMMANDS[name]
-    bare = _run(command, folder)
-    tape = [word for step in STEPS for word in ("--tape", str(step))]
-    ours = _run(["-m", "lossleuth", "watch", "--out", "run", *tape, *command], folder)
-    with Record.open(folder / "run") as record:
-        taped = [event.data for event in record.events("tape")]
+    bare = output_of(COMMANDS[name], folder)
+    ours, taped = tape_of(COMMANDS[name], folder)
     verdict = json.loads((folder / "run" / "verdict.json").read_text())
     truths = [truth for found in taped for truth in found["gradient_truth"]]
     judged = [truth for truth in truths if truth["untested"] is None]
@@ -117,7 +128,16 @@ def _reasons(truth: dict[str, Any]) -> list[str]:
     return [reason for reason in every if reason is not None]
 
 
-def _run(command: list[str], folder: Path) -> str:
+def tape_of(command: list[str], folder: Path) -> tuple[str, list[dict[str, Any]]]:
+    """What a program prints when it is watched, and what its recorded steps show."""
+    tape = [word for step in STEPS for word in ("--tape", str(step))]
+    printed = output_of(["-m", "lossleuth", "watch", "--out", "run", *tape, *command], folder)
+    with Record.open(folder / "run") as record:
+        return printed, [event.data for event in record.events("tape")]
+
+
+def output_of(command: list[str], folder: Path) -> str:
+    """What a program prints; a failure of its own or of ours is an error."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     ended = subprocess.run(
         [sys.executable, *command],

@@ -45,8 +45,8 @@ model.train()
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 for inputs, targets in batches(6):
     # An encoder reads what comes first, its decoder goes on.
-    halves = (inputs[:, :8], inputs[:, 8:]) if family == "t5" else (inputs, inputs)
-    loss = model(input_ids=halves[0], labels=halves[1]).loss
+    halves = inputs.view(-1, 2, CONTEXT // 2).unbind(1) if family == "t5" else (inputs, inputs)
+    loss = model(input_ids=halves[0], labels=halves[1].contiguous()).loss
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

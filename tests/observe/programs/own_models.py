@@ -120,6 +120,7 @@ class Model(nn.Module):
     def __init__(self, kind):
         super().__init__()
         self.tokens = nn.Embedding(VOCABULARY, WIDTH)
+        nn.init.normal_(self.tokens.weight, std=0.1)
         self.body = KINDS[kind]()
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
         self.head.weight = self.tokens.weight
