@@ -34,7 +34,6 @@ aten = torch.ops.aten
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 CHOICES = ("topk", "sort", "max", "min", "kthvalue", "median")
 
-
 # Told of an operation: its arguments, its result, and how to have it in the recorded types.
 Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
 
