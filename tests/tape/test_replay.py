@@ -174,7 +174,7 @@ def test_a_leaf_that_the_program_writes_to_is_left_as_it_is(wide: bool) -> None:
     replay = Replay(tape, wide=wide)
     leaf = replay.leaf(tape.value(given))
     assert leaf.is_leaf and leaf.requires_grad
-    assert float(replay.run([made], leaves={given: leaf})[made]) == 12
+    assert replay.run([made], leaves={given: leaf})[made].item() == 12
     assert tape.value(given).tolist() == leaf.tolist() == [1, 1, 1]
     assert x.tolist() == [2, 2, 2]
 
