@@ -6,8 +6,9 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
 
-from lossleuth.probes.distance import PIECE, distance, norm
+from lossleuth.probes.distance import PIECE, Compared, compared, distance, norm
 
 
 def test_absent_gradients_are_zero() -> None:
@@ -35,3 +36,18 @@ def test_sparse_gradients_are_what_they_stand_for() -> None:
     sparse = torch.tensor([0.0, 3.0, 4.0]).to_sparse()
     assert norm([sparse]) == 5
     assert distance(sparse, torch.tensor([0.0, 3.0, 4.0])) == 0
+
+
+SOME = torch.randn(3, PIECE + 7)
+GRADIENTS = (SOME, SOME.double() + 1e-6, SOME.half(), torch.ones_like(SOME).to_sparse(), None)
+
+
+@pytest.mark.parametrize("used", GRADIENTS)
+@pytest.mark.parametrize("true", GRADIENTS)
+@pytest.mark.parametrize("noisy", [SOME, None])
+def test_one_pass_gives_what_many_would(
+    used: Tensor | None, true: Tensor | None, noisy: Tensor | None
+) -> None:
+    alone = Compared(norm([used]), norm([true]), distance(used, true), distance(noisy, true))
+    for found, expected in zip(compared(used, true, noisy), alone, strict=True):
+        assert math.isclose(found, expected, rel_tol=1e-12, abs_tol=1e-15)

@@ -160,3 +160,27 @@ def test_a_tensor_that_is_handed_on_as_it_is_is_no_view_of_itself() -> None:
 
     tape, _, made = record(program, torch.ones(3))
     assert float(Replay(tape).run([made])[made]) == 9.0
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_a_leaf_that_the_program_writes_to_is_left_as_it_is(wide: bool) -> None:
+    def program(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            x.mul_(2)
+        return x.square().sum()
+
+    x = torch.ones(3, requires_grad=True)
+    tape, given, made = record(program, x)
+    replay = Replay(tape, wide=wide)
+    leaf = replay.leaf(tape.value(given))
+    assert leaf.is_leaf and leaf.requires_grad
+    assert replay.run([made], leaves={given: leaf})[made].item() == 12
+    assert tape.value(given).tolist() == leaf.tolist() == [1, 1, 1]
+    assert x.tolist() == [2, 2, 2]
+
+
+def test_a_leaf_from_inference_mode_can_be_differentiated() -> None:
+    with torch.inference_mode():
+        made = torch.ones(3)
+    leaf = Replay(Tape(), wide=False).leaf(made)
+    assert torch.autograd.grad(leaf.square().sum(), leaf)[0].tolist() == [2, 2, 2]

@@ -40,3 +40,13 @@ def test_sparse_gradients_count_as_what_they_are() -> None:
     added = run.added()
     assert added[1] is not None
     assert added[1].tolist() == [0, 4, 0]
+
+
+def test_what_was_added_to_nothing_is_the_gradient_as_it_is() -> None:
+    gradient = torch.tensor([2.0])
+    run = Backward(0, [0], [None], {1: None, 2: gradient}, {1: gradient, 2: gradient * 3, 3: None})
+    assert run.added_to(1) is gradient
+    assert (found := run.added_to(2)) is not None
+    # A difference of two is not rounded once more.
+    assert found.item() == 4.0 and found.dtype == torch.float64
+    assert run.added_to(3) is None and run.added_to(4) is None

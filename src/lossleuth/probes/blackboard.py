@@ -110,7 +110,7 @@ class Blackboard:
         scores, told = self._lesson.student.scores, self._lesson.teacher.scores
         replay = Replay(tape)
         with torch.inference_mode(mode=False):
-            leaves = {i: replay.copied(tape.value(i)).requires_grad_() for i in run.before}
+            leaves = {i: replay.leaf(tape.value(i)) for i in run.before}
         taken: dict[int, Tensor] = {}
 
         def take(number: int) -> Callable[[int, Tensor], Tensor]:

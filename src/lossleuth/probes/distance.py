@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from lossleuth.tape.window import dense
+# Elements whose difference stays in the processor's cache; of smaller pieces there are too many.
+PIECE = 1 << 16
 
-# Elements whose difference stays in the processor's cache.
-PIECE = 1 << 15
+
+class Compared(NamedTuple):
+    """Sizes of a gradient and of the truth, its distance from the truth, and that of its floor."""
+
+    used: float
+    true: float
+    error: float
+    noise: float
 
 
 def norm(gradients: Iterable[Tensor | None]) -> float:
@@ -33,12 +41,37 @@ def distance(one: Tensor | None, other: Tensor | None) -> float:
     """
     if one is None or other is None:
         return norm([one, other])
-    some, others = dense(one).reshape(-1), _plain(other).reshape(one.shape).reshape(-1)
-    if len(some) <= PIECE:
-        return _size(some - others)
-    # In pieces, since a difference as large as a model would go to memory and back.
-    pieces = (slice(start, start + PIECE) for start in range(0, len(some), PIECE))
-    return math.hypot(*(_size(some[piece] - others[piece]) for piece in pieces))
+    return math.sqrt(sum(_squares(a.double() - b) for a, b in _pieces(one, other)))
+
+
+def compared(used: Tensor | None, true: Tensor | None, noisy: Tensor | None) -> Compared:
+    """A gradient and the one with nothing but rounding in it, both against the truth.
+
+    >>> import torch
+    >>> compared(torch.tensor([3.0]), torch.tensor([4.0]), torch.tensor([2.0]))
+    Compared(used=3.0, true=4.0, error=1.0, noise=2.0)
+    """
+    if used is None or true is None or noisy is None:
+        return Compared(norm([used]), norm([true]), distance(used, true), distance(noisy, true))
+    # In one pass: to fetch a model's gradients from memory takes longer than to compare them.
+    sums = [0.0] * 4
+    for a, b, c in _pieces(used, true, noisy):
+        a, b, c = a.double(), b.double(), c.double()
+        for i, part in enumerate((a, b, a - b, c - b)):
+            sums[i] += _squares(part)
+    return Compared(*map(math.sqrt, sums))
+
+
+def _pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """The same few elements of each: a difference as large as a model would leave the cache."""
+    shape = tensors[0].shape
+    rows = [_plain(tensor).reshape(shape).reshape(-1) for tensor in tensors]
+    for start in range(0, len(rows[0]), PIECE):
+        yield tuple(row[start : start + PIECE] for row in rows)
+
+
+def _squares(tensor: Tensor) -> float:
+    return float(tensor.dot(tensor))
 
 
 def _size(tensor: Tensor) -> float:

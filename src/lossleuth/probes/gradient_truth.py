@@ -14,7 +14,7 @@ from math import nan
 import torch
 from torch import Tensor
 
-from lossleuth.probes.distance import distance, norm
+from lossleuth.probes.distance import compared, norm
 from lossleuth.probes.replayed import replayed_gradients as replayed_gradients
 from lossleuth.probes.replayed import shared_gradients
 from lossleuth.tape.opacity import hidden_parameters
@@ -61,24 +61,24 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
         return GradientTruth(nan, nan, nan, nan, nan, (), str(reason))
     roots = [root for root in run.roots if root is not None]
     hidden = hidden_parameters(window.tape, roots, run.at)
-    used = run.added()
-    sizes = {number: norm([true.get(number)]) for number in run.before}
+    found = {i: compared(run.added_to(i), true.get(i), noisy.get(i)) for i in run.after}
+    # What the program did not ask for is part of the whole, too.
+    sizes = {i: found[i].true if i in found else norm([true.get(i)]) for i in run.before}
     whole = math.hypot(*(size for number, size in sizes.items() if number not in hidden))
     unit = whole or 1.0
-    rows = {}
-    for number, a in used.items():
-        b, c = true.get(number), noisy.get(number)
-        if a is not None or b is not None:
-            rows[number] = ParameterTruth(
-                window.name_of(number),
-                distance(a, b) / unit,
-                math.hypot(distance(c, b), _lost_in_sum(run, number)) / unit,
-                norm([a]),
-                sizes.get(number, 0.0),
-                hidden.get(number),
-            )
-    tested = [row for row in rows.values() if row.untested is None]
-    every = tuple(rows.values())
+    every = tuple(
+        ParameterTruth(
+            window.name_of(number),
+            gap.error / unit,
+            math.hypot(gap.noise, _lost_in_sum(run, number)) / unit,
+            gap.used,
+            sizes.get(number, 0.0),
+            hidden.get(number),
+        )
+        for number, gap in found.items()
+        if run.after[number] is not None or true.get(number) is not None
+    )
+    tested = [row for row in every if row.untested is None]
     if not tested:
         return GradientTruth(nan, nan, nan, nan, nan, every, every[0].untested if every else "none")
     # Of two sides and the third of a triangle, which are known already.

@@ -18,7 +18,10 @@ MOST_KEPT = 4
 
 @dataclass(frozen=True)
 class Replayed:
-    """Gradients of parameters and of tensors between them and the loss."""
+    """Gradients of parameters and of tensors between them and the loss.
+
+    In float64 where the replay was; else as torch gave them.
+    """
 
     gradients: Gradients
     # Whether the program let no gradient through somewhere that has one.
@@ -75,7 +78,7 @@ def _replayed(
 ) -> Replayed:
     replay = Replay(tape, wide=wide, cuts=cuts)
     with torch.inference_mode(mode=False):
-        leaves = {i: replay.copied(tape.value(i)).requires_grad_() for i in run.before}
+        leaves = {i: replay.leaf(tape.value(i)) for i in run.before}
     roots = [root for root in run.roots if root is not None]
     if len(roots) != len(run.roots):
         raise CannotReplay("the program differentiated something that was made before the window")
@@ -96,7 +99,7 @@ def _replayed(
         allow_unused=True,
     )
     gradients: Gradients = {
-        number: None if gradient is None else dense(gradient)
+        number: dense(gradient) if wide and gradient is not None else gradient
         for number, gradient in zip(leaves, found, strict=True)
     }
     finite = all(bool(torch.isfinite(output).all()) for output in outputs)

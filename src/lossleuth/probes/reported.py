@@ -90,7 +90,7 @@ def _compared(own: Tensor, other: Tensor) -> tuple[float, float]:
 def _gradient(tape: Tape, run: Backward, wanted: list[int], before: int) -> Tensor:
     """The gradient of some scalars for all parameters, as one vector in float64."""
     replay = Replay(tape, cuts=Cuts.OPENED)
-    leaves = {i: replay.copied(tape.value(i)).requires_grad_() for i in run.before}
+    leaves = {i: replay.leaf(tape.value(i)) for i in run.before}
     made = replay.run(wanted, before=before, leaves=leaves)
     total = [made[i].sum() for i in wanted if made[i].requires_grad]
     if not total:

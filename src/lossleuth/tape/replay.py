@@ -34,7 +34,6 @@ aten = torch.ops.aten
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 CHOICES = ("topk", "sort", "max", "min", "kthvalue", "median")
 
-
 # Told of an operation: its arguments, its result, and how to have it in the recorded types.
 Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
 
@@ -97,10 +96,11 @@ class Replay:
                     raise CannotReplay(f"{where}: {type(error).__name__}: {error}") from error
             return {i: pass_.value_of(i) for i in {*wanted, *kept} if pass_.has(i)}
 
-    def copied(self, tensor: Tensor) -> Tensor:
-        """The same in memory of its own, outside any graph."""
-        wide = self.widened(tensor.detach())
-        return wide.clone() if wide.dtype == tensor.dtype else wide
+    def leaf(self, tensor: Tensor) -> Tensor:
+        """The same as the beginning of a graph of ours; what is written to is cloned there."""
+        found = self.widened(tensor.detach())
+        # What comes from inference mode cannot be differentiated.
+        return (found.clone() if found.is_inference() else found).requires_grad_()
 
     def widened(self, tensor: Tensor) -> Tensor:
         """The tensor as this replay wants it."""

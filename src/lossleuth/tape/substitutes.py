@@ -44,17 +44,18 @@ def attention(given: Arguments) -> Tensor:
         key, value = (x.repeat_interleave(times, -3) for x in (key, value))
     scale = given.get("scale")
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = (query @ key.transpose(-2, -1)) * scale
+    shape = (*query.shape[:-1], key.shape[-2])
+    # All heads in one axis: `matmul` would lay out anew what is transposed.
+    one_axis = [x.flatten(0, -3) for x in (query, key, value)]
+    scores = torch.bmm(one_axis[0] * scale, one_axis[1].transpose(1, 2))
     if given.get("is_causal"):
         allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        scores = scores.masked_fill(~allowed, float("-inf"))
-    if mask is not None:
-        if mask.dtype == torch.bool:
-            scores = scores.masked_fill(~mask, float("-inf"))
-        else:
-            scores = scores + mask
+        scores.masked_fill_(~allowed, float("-inf"))
     if mask is None:
-        return torch.matmul(torch.softmax(scores, -1), value)
+        mixed = torch.bmm(torch.softmax(scores, -1), one_axis[2])
+        return mixed.view(*shape[:-1], value.shape[-1])
+    scores, is_choice = scores.view(shape), mask.dtype == torch.bool
+    scores = scores.masked_fill(~mask, float("-inf")) if is_choice else scores + mask
     # A query that may look nowhere gets zeros from the fused kernels, not NaN; nor may its
     # gradient pass through the softmax of nothing.
     nowhere = torch.isneginf(scores).all(-1, keepdim=True)

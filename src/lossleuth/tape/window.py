@@ -32,17 +32,16 @@ class Backward:
     at_boundaries: dict[int, Tensor] = field(default_factory=dict)
 
     def added(self) -> Gradients:
-        """What this run contributed to each parameter's gradient."""
-        found: Gradients = {}
-        for number, after in self.after.items():
-            before = self.before.get(number)
-            if after is None:
-                found[number] = None
-            elif before is None or self.returned:
-                found[number] = dense(after)
-            else:
-                found[number] = dense(after) - dense(before)
-        return found
+        """What this run contributed to each parameter's gradient, in float64."""
+        parts = {number: self.added_to(number) for number in self.after}
+        return {number: None if part is None else dense(part) for number, part in parts.items()}
+
+    def added_to(self, number: int) -> Tensor | None:
+        """The same for one parameter: the gradient as it is, where there was none before."""
+        before, after = self.before.get(number), self.after.get(number)
+        if after is None or before is None or self.returned:
+            return after
+        return dense(after) - dense(before)
 
 
 @dataclass(eq=False)

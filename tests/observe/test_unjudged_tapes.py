@@ -1,0 +1,49 @@
+"""What a replay cannot see through is judged in another way, or untested; it is never wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from healthy_tapes import STEPS, output_of, tape_of
+
+# Each with words of the reason; none where nothing of it is out of sight.
+REASONS = {
+    "func_grad": None,
+    "func_grad_step": None,
+    "gradient_penalty": "higher order",
+    "in_numpy": "opaque",
+    "own_kernel": "opaque",
+}
+
+
+def is_wrong(found: dict[str, Any]) -> bool:
+    """A gradient that was judged, and is further from the truth than rounding takes it."""
+    return found["error"] is not None and found["error"] > 10 * found["floor"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REASONS)
+def test_a_right_gradient_out_of_sight_is_not_called_wrong(name: str, tmp_path: Path) -> None:
+    script = str(Path(__file__).parent / "programs" / f"{name}.py")
+    bare = output_of([script], tmp_path)
+    printed, taped = tape_of([script], tmp_path)
+    assert printed == bare
+    reasons = []
+    for found in taped:
+        for truth in found["gradient_truth"] or ():
+            assert truth["untested"] is not None or not is_wrong(truth)
+            reasons += [truth["untested"], *(row["untested"] for row in truth["parameters"])]
+        for call in found["functions"] or ():
+            assert call["untested"] is not None or not is_wrong(call)
+    verdict = json.loads((tmp_path / "run" / "verdict.json").read_text())
+    assert "wrong_backward" not in [cause["id"] for cause in verdict["causes"]]
+    words = REASONS[name]
+    if words is not None:
+        assert [found["step"] for found in taped] == list(STEPS)
+        assert any(words in reason for reason in reasons if reason)
+    else:
+        # Without a run of the engine there is no gradient to judge, and the verdict says so.
+        assert "wrong_backward" in verdict["untested"]
