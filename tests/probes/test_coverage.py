@@ -63,6 +63,35 @@ def test_what_wants_no_gradient_and_is_held_is_frozen() -> None:
     assert planted.missing == ()
 
 
+class Adapted(nn.Module):
+    """A frozen layer, and a product of low rank beside it."""
+
+    def __init__(self, layer: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.layer = layer.requires_grad_(False)
+        self.down = nn.Linear(layer.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, layer.out_features, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        given: torch.Tensor = self.layer(x) + self.up(self.down(x))
+        return given
+
+
+@pytest.mark.parametrize(("rank", "thin"), [(2, 1.0), (8, 0.0)])
+def test_adapters_are_known_by_their_rank(rank: int, thin: float) -> None:
+    def adapt(model: SmallModel) -> None:
+        model.requires_grad_(False)
+        model.head = Adapted(model.head, rank)
+
+    adapted = found(
+        make_optimizer=lambda p: torch.optim.SGD([w for w in p if w.requires_grad], lr=0.1),
+        change=adapt,
+    )
+    assert adapted.frozen_share > 0.5
+    assert adapted.thin_share == thin
+    assert found().thin_share == 0
+
+
 def test_what_is_held_and_not_used_is_counted() -> None:
     def more(parameters: Any) -> torch.optim.Optimizer:
         return torch.optim.AdamW([*parameters, nn.Parameter(torch.ones(2))], lr=1e-3)

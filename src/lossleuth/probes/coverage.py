@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -41,6 +42,8 @@ class Coverage:
     unused_match_missing: bool
     # Share of the elements of parameters in use that ask for no gradient, in an optimizer or not.
     frozen_share: float = 0.0
+    # Share of the trained elements in matrices of less than half the rank of the frozen ones.
+    thin_share: float = 0.0
     # Of the largest of the missing: whether a module knows it, or the line that hides it from all.
     missing_registered: bool = False
     missing_hidden_at: str | None = None
@@ -79,6 +82,7 @@ def coverage(window: Window) -> Coverage | None:
     still = {id(t): t.numel() for t in tape.leaves.values() if _is_frozen(t)}
     moving = {id(t): t.numel() for t in tape.parameters.values()}
     at_rest = sum(still.values()) / (sum(still.values()) + sum(moving.values()) or 1)
+    thin = _thin_share(tape.parameters.values(), filter(_is_frozen, tape.leaves.values()))
     largest = max(
         (n for n, g in after.items() if g is not None and id(tape.leaves[n]) not in held),
         key=lambda n: tape.leaves[n].numel(),
@@ -93,6 +97,7 @@ def coverage(window: Window) -> Coverage | None:
         len(held),
         same,
         at_rest,
+        thin,
         holder.is_registered,
         holder.hidden_at,
     )
@@ -100,6 +105,13 @@ def coverage(window: Window) -> Coverage | None:
 
 def _is_frozen(leaf: Tensor) -> bool:
     return isinstance(leaf, Parameter) and leaf.is_floating_point() and not leaf.requires_grad
+
+
+def _thin_share(trained: Iterable[Tensor], frozen: Iterable[Tensor]) -> float:
+    """Adapters beside frozen matrices are of far lower rank than those."""
+    whole = max((min(t.shape) for t in frozen if t.dim() > 1), default=0)
+    sizes = [(t.numel(), t.dim() > 1 and 2 * min(t.shape) < whole) for t in trained]
+    return sum(size for size, thin in sizes if thin) / (sum(size for size, _ in sizes) or 1)
 
 
 def _added(runs: list[Backward]) -> Gradients:

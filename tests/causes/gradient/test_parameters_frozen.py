@@ -45,8 +45,8 @@ def test_without_coverage_it_is_untested() -> None:
     check_untested(judge(Evidence()), "no step with a backward pass")
 
 
-def left_out(share: float = 0.8, loss: float = 3.0, **given: object) -> Evidence:
-    coverage = {"frozen": [], "held": 3, "frozen_share": share}
+def left_out(share: float = 0.8, loss: float = 3.0, thin: float = 0.1, **given: object) -> Evidence:
+    coverage = {"frozen": [], "held": 3, "frozen_share": share, "thin_share": thin}
     windows = {"coverage": coverage, "true_loss": {"loss": loss, "vocabulary": 30}}
     return seen(steps=steps(20, unigram=2.9), **windows, **given)
 
@@ -62,6 +62,7 @@ def test_a_model_that_is_mostly_frozen_and_learns_nothing_is_tried_unfrozen() ->
     [
         left_out(share=0.3),
         left_out(loss=2.0),
+        left_out(thin=0.9),
         left_out(loss=2.8, origins={"weights": {"files": [{"file": "model.pt"}]}}),
     ],
     ids=["a part", "learns", "from a file"],

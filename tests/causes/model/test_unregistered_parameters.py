@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.model.unregistered_parameters import CURE, judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types import Change, Evidence, Where
 
 LAYER = {"name": "layers.3", "elements": 64, "file": "model.py", "line": 9, "module": "layers"}
 
@@ -39,6 +40,11 @@ def test_everything_in_an_optimizer_is_sound(evidence: Evidence) -> None:
 @pytest.mark.parametrize("given", [{"unused_match_missing": True}, {"unused": 5}])
 def test_an_optimizer_with_other_copies_is_another_fault(given: Any) -> None:
     check_refuted(judge(covered(0.4, LAYER, **given)), "stale_parameters")
+
+
+def test_what_a_cure_unfroze_is_not_the_programs_fault() -> None:
+    cured = replace(covered(0.4, LAYER), cures=[Change.of("train_everything")])
+    check_untested(judge(cured), "a cure has gradients taken")
 
 
 def test_without_coverage_it_is_untested() -> None:

@@ -9,8 +9,9 @@ Why training fails
 How it is judged
     Parameters in an optimizer, used in a recorded step, that ask for no gradient. Whether it
     matters is tried: the same run with gradients asked for. What is frozen and in no optimizer, as
-    with adapters and probes, is meant so, unless most of the model is, comes from no file, and the
-    loss is no better than single tokens': then it is tried to train everything.
+    with adapters and probes, is meant so, unless most of the model is, comes from no file, the loss
+    is no better than single tokens', and what is trained is not of far lower rank than what is
+    frozen, as adapters are: then it is tried to train everything.
 
 How to fix
     Switch `requires_grad` on for what is to be trained, after whatever switched it off.
@@ -50,6 +51,8 @@ from lossleuth.types import (
 CURE, ALL = Change.of("unfreeze_parameters"), Change.of("train_everything")
 # A frozen share that leaves little to learn with, and a loss that shows it, in nats.
 MOSTLY, ABOVE, LEAST = 0.5, 0.05, 0.1
+# So much of what is trained in matrices of low rank is nobody's accident.
+ADAPTERS = 0.5
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -89,6 +92,11 @@ def _left_out(evidence: Evidence, known: Any) -> Judgement:
     loaded = (evidence.origins.get("weights") or {}).get("files")
     if part < MOSTLY or floor is None or not losses:
         return refuted(sound)
+    if known.get("thin_share", 0.0) > ADAPTERS:
+        return refuted(
+            f"{sound}, and {known['thin_share']:.0%} of what is trained are matrices of low rank "
+            "beside frozen ones: adapters"
+        )
     if loaded and losses[0][1] < floor - ABOVE:
         return refuted(f"{sound}, and what comes from a file knows more than frequencies")
     end = losses[-1][1]

@@ -39,10 +39,14 @@ from lossleuth.types import (
 
 LEAST = 1e-6
 CURE = Change.of("add_missing_parameters")
+# A cure that has gradients taken of what the program meant to leave alone.
+UNFREEZES = "train_everything"
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Look for leaves with gradients that nobody updates."""
+    if any(cure.name == UNFREEZES for cure in evidence.cures):
+        return untested("a cure has gradients taken of what the program had frozen")
     known = [c for c in evidence.probed("coverage") if math.isfinite(c["missing_share"])]
     if not known:
         return untested("no step with a backward pass and an update was recorded")
