@@ -65,7 +65,7 @@ def test_a_model_that_is_mostly_frozen_and_learns_nothing_is_tried_unfrozen() ->
         left_out(thin=0.9),
         left_out(loss=2.8, origins={"weights": {"files": [{"file": "model.pt"}]}}),
     ],
-    ids=["a part", "learns", "from a file"],
+    ids=["a part", "learns", "adapters", "from a file"],
 )
 def test_freezing_that_may_be_meant_is_not_blamed(evidence: Evidence) -> None:
     check_refuted(judge(evidence))
