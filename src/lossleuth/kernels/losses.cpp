@@ -8,6 +8,7 @@
 // same in torch.
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "lanes.h"
@@ -21,7 +22,7 @@ struct Problem {
     Layout gradient;
     const int64_t* targets;
     const uint8_t* mask;  // null: every row counts unless its target is ignored
-    double* losses;       // of each row; 0 where it does not count
+    double* losses;       // of each row, 0 where it does not count; null where only the sum is wanted
     int64_t type;
     int64_t rows;
     int64_t width;
@@ -42,9 +43,13 @@ struct Scratch {
     std::vector<double> sums;
     Lanes lanes;
 
-    explicit Scratch(const Problem& problem)
-        : block(BLOCK), row(problem.type == BFLOAT16 ? problem.width : 0),
-          tops((problem.width + BLOCK - 1) / BLOCK), sums(tops.size()) {}
+    explicit Scratch(const Problem& problem) {
+        if (problem.width <= NARROW) return;  // lanes are all that is needed
+        block.resize(BLOCK);
+        row.resize(problem.type == BFLOAT16 ? problem.width : 0);
+        tops.resize((problem.width + BLOCK - 1) / BLOCK);
+        sums.resize(tops.size());
+    }
 };
 
 struct Finished {
@@ -201,7 +206,9 @@ void narrow_rows(const Problem& problem, int64_t first, int64_t last, Scratch& s
 template <class Real, class Element>
 void solve(const Problem& problem, int64_t threads) {
     const bool narrow = problem.width <= NARROW;
-    std::vector<Scratch> scratch(std::max<int64_t>(threads, 1), Scratch(problem));
+    std::vector<Scratch> scratch;
+    scratch.reserve(std::max<int64_t>(threads, 1));
+    while (scratch.size() < scratch.capacity()) scratch.emplace_back(problem);
     share_rows(problem.rows, problem.width, narrow ? LANES : 1, threads,
                [&](int64_t first, int64_t last, int64_t worker) {
                    const auto rows = narrow ? narrow_rows<Real, Element> : wide_rows<Real, Element>;
@@ -209,30 +216,48 @@ void solve(const Problem& problem, int64_t threads) {
                });
 }
 
+INLINE bool is_column(int64_t target, int64_t width) { return target >= 0 && target < width; }
+
+// How many rows count; returns how many of them have a target that is no column.
+LEVELLED int64_t examine(const int64_t* targets, const uint8_t* mask, int64_t rows, int64_t ignored,
+                         int64_t width, int64_t* __restrict count) {
+    *count = 0;
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        const bool counts = targets[i] != ignored && (mask == nullptr || mask[i] != 0);
+        *count += counts;
+        wrong += counts && !is_column(targets[i], width);
+    }
+    return wrong;
+}
+
 }  // namespace
 
 // How many rows count, and the first of them whose target is no column: -1 where there is none.
 EXPORTED int64_t lossleuth_supervised(const int64_t* targets, const uint8_t* mask, int64_t rows,
                                       int64_t ignored, int64_t width, int64_t* count) {
-    *count = 0;
-    int64_t wrong = -1;
-    for (int64_t i = 0; i < rows; i++) {
+    if (examine(targets, mask, rows, ignored, width, count) == 0) return -1;
+    const auto is_wrong = [&](int64_t i) {
         const bool counts = targets[i] != ignored && (mask == nullptr || mask[i] != 0);
-        *count += counts;
-        if (counts && (targets[i] < 0 || targets[i] >= width) && wrong < 0) wrong = i;
-    }
-    return wrong;
+        return counts && !is_column(targets[i], width);
+    };
+    int64_t first = 0;
+    while (!is_wrong(first)) first++;
+    return first;
 }
 
 // The loss of each row and their sum, and the gradient where it is wanted, which may lie where the
 // logits do. Targets are columns. 0, or 1 when memory ran out.
-EXPORTED int lossleuth_cross_entropy(const Problem* problem, int64_t threads, double* sum) try {
-    const bool brain = problem->type == BFLOAT16;
-    if (problem->exact)
-        brain ? solve<double, uint16_t>(*problem, threads) : solve<double, float>(*problem, threads);
+EXPORTED int lossleuth_cross_entropy(const Problem* given, int64_t threads, double* sum) try {
+    Problem problem = *given;
+    std::unique_ptr<double[]> losses;
+    if (!problem.losses) losses.reset(problem.losses = new double[problem.rows]);
+    const bool brain = problem.type == BFLOAT16;
+    if (problem.exact)
+        brain ? solve<double, uint16_t>(problem, threads) : solve<double, float>(problem, threads);
     else
-        brain ? solve<float, uint16_t>(*problem, threads) : solve<float, float>(*problem, threads);
-    *sum = sum_of(problem->losses, problem->rows);
+        brain ? solve<float, uint16_t>(problem, threads) : solve<float, float>(problem, threads);
+    *sum = sum_of(problem.losses, problem.rows);
     return 0;
 } catch (...) {
     return 1;
