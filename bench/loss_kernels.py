@@ -10,6 +10,7 @@ eager's time where torch's allocator keeps its memory.
 
 from __future__ import annotations
 
+import ctypes
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -28,6 +29,8 @@ from lossleuth.kernels import (
     linear_cross_entropy,
     native,
 )
+from lossleuth.kernels.row_losses import Options, prepare
+from lossleuth.kernels.supervision import supervise
 from lossleuth.train.allocator import keep_freed_memory
 
 # Rows and columns, steps in a round, seconds for all rounds.
@@ -108,6 +111,21 @@ def in_place(shape: tuple[int, int], exact: bool) -> Iterator[float]:
         yield cross_entropy_with_gradient(logits, targets, inplace=True, exact=exact)[0]
 
 
+def native_alone(shape: tuple[int, int]) -> Iterator[float]:
+    """What the function in place spends in the library, without the Python around it."""
+    logits, targets = batch(shape)
+    supervision = supervise(targets, None, shape, -100)
+    options = Options().weighing(1.0, supervision.count, "mean")
+    prepared = prepare(logits, supervision, options, logits, None)
+    if prepared is None:
+        raise RuntimeError(f"expected native kernels, found none: {native.why_absent()}")
+    library, problem = prepared
+    total, threads = ctypes.c_double(), torch.get_num_threads()
+    while True:
+        library.cross_entropy(ctypes.byref(problem), threads, ctypes.byref(total))
+        yield total.value
+
+
 def drop_in(shape: tuple[int, int]) -> Iterator[float]:
     """Ours in place of torch's function."""
     logits, targets = batch(shape)
@@ -128,6 +146,7 @@ def compare(console: Console, shape: tuple[int, int], steps: int, budget: float)
         Side("compiled", compiled, (shape,)),
         Side("ours, in place", in_place, (shape, False)),
         Side("ours, exact, in place", in_place, (shape, True)),
+        Side("ours, its native call alone", native_alone, (shape,)),
         Side("ours, drop-in", drop_in, (shape,)),
     ]
     with ExitStack() as stack:

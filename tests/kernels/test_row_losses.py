@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from needs import need_native
@@ -44,6 +46,31 @@ def test_the_library_reads_what_it_can(name: str, monkeypatch: pytest.MonkeyPatc
     )
     torch.testing.assert_close(losses.float(), expected, rtol=1e-5, atol=1e-6, check_dtype=False)
     assert total == pytest.approx(float(expected.sum()), rel=1e-5)
+
+
+@pytest.mark.parametrize("width", [34, 200])
+def test_the_sum_needs_no_losses_of_rows(width: int) -> None:
+    need_native()
+    logits, targets = torch.randn(20, width), torch.arange(20)
+    supervision = supervise(targets, None, (20, width), -100)
+    losses, total = cross_entropy_rows(logits, supervision, Options(), None)
+    alone, same = cross_entropy_rows(logits, supervision, Options(), None, each=False)
+    assert len(losses) == 20 and len(alone) == 0 and same == total
+    assert total == pytest.approx(float(losses.sum()), rel=1e-15)
+
+
+def test_the_sum_is_that_of_every_row_and_of_none_twice() -> None:
+    """Eight sums side by side, and what is left over."""
+    need_native()
+    for rows in range(1, 20):
+        logits = torch.zeros(rows, 2)
+        supervision = supervise(torch.zeros(rows, dtype=torch.long), None, (rows, 2), -100)
+        for row in range(rows):
+            logits[row, 0] = -(2.0**row)
+        losses, total = cross_entropy_rows(logits, supervision, Options(exact=True), None)
+        assert total == math.fsum(losses.tolist())
+        logits[rows // 2, 0] = -math.inf
+        assert cross_entropy_rows(logits, supervision, Options(), None)[1] == math.inf
 
 
 def test_freed_memory_is_not_read() -> None:

@@ -14,22 +14,29 @@
 namespace {
 
 // e^x is 2^n e^r with |r| <= ln 2 / 2. Adding ROUNDER leaves n plus the exponent's bias in the last
-// bits of a number's word, from where they are shifted into the exponent. Of LN2 the HIGH part is
-// short, so that n times it is exact. Below BOTTOM the exponent's bits are all 0, and so is the power.
+// bits of a number's word, from where they are shifted into the exponent. Below BOTTOM the exponent's
+// bits are all 0, and so is the power.
 template <class Real> struct Split;
 template <> struct Split<float> {
     using Word = uint32_t;
     static constexpr float ROUNDER = 0x1.8p23f + 127, LOG2_E = 0x1.715476p+0f;
-    static constexpr float HIGH = 0x1.63p-1f, LOW = -0x1.bd0106p-13f, BOTTOM = -0x1.601e68p+6f;
+    static constexpr float BOTTOM = -0x1.601e68p+6f;
     static constexpr Word BITS = 23;
 };
 template <> struct Split<double> {
     using Word = uint64_t;
     static constexpr double ROUNDER = 0x1.8p52 + 1023, LOG2_E = 0x1.71547652b82fep+0;
-    static constexpr double HIGH = 0x1.62e42feep-1, LOW = 0x1.a39ef35793c76p-33;
     static constexpr double BOTTOM = -0x1.628b76e3a7b61p+9;
     static constexpr Word BITS = 52;
 };
+
+// x - n ln 2. In float one multiplication does: where it is fused with the subtraction, its logarithm
+// of 2 is off by 3e-9 of x, and x, a difference, by 6e-8 already; where it is not, by as much again. In
+// double the first part of the logarithm is short, so that n times it is exact.
+INLINE float remainder_of(float x, float n) { return x - n * 0x1.62e43p-1f; }
+INLINE double remainder_of(double x, double n) {
+    return (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
+}
 
 // e^r times `scale`. (e^r - 1 - r) / r^2 is a polynomial that agrees with it at Chebyshev's nodes:
 // what it misses is below 1.1e-8 of a float's power and 2.1e-17 of a double's. Terms are taken in
@@ -60,7 +67,7 @@ template <class Real> INLINE Real exponential(Real x, Real bottom) {
     x = x < bottom ? bottom : x;  // in this order NaN stays
     const Real rounded = x * S::LOG2_E + S::ROUNDER;
     const Real n = rounded - S::ROUNDER;
-    const Real r = (x - n * S::HIGH) - n * S::LOW;
+    const Real r = remainder_of(x, n);
     typename S::Word word;
     std::memcpy(&word, &rounded, sizeof word);
     word <<= S::BITS;
@@ -100,38 +107,77 @@ INLINE float largest_of(const float* x, int64_t n) {
     return largest;
 }
 
-// e^((x - top) / T) of each element, and their sum. `powers` may be `x` itself.
-template <class Real, bool SCALED>
-INLINE double powers_of(const float* x, float* powers, int64_t n, float top, Real inverse,
-                        Real bottom) {
-    const Real high = top;
+// What is read after a block, to be fetched while the block is computed; null where nothing is known.
+struct Ahead {
+    const char* from = nullptr;
+    int64_t size = 0;  // bytes of an element
+
+    Ahead after(int64_t elements) const {
+        return {from ? from + elements * size : nullptr, size};
+    }
+};
+constexpr int64_t LINE = 64;  // bytes that come together
+// Elements of a block that are computed while as many come: too many at once would wait in a queue.
+template <class Real> constexpr int64_t PIECE = 256;
+template <> constexpr int64_t PIECE<double> = 1024;  // each piece has a sum to finish
+
+INLINE void fetch(const Ahead& ahead, int64_t first, int64_t last) {
+    if (!ahead.from) return;
+    for (int64_t at = first * ahead.size; at < last * ahead.size; at += LINE)
+        __builtin_prefetch(ahead.from + at);
+}
+
+// e^((x - top) / T) of each element. `powers` may be `x` itself. In float64 their sum as well; that of
+// float32 powers is taken from where they lie, since conversions would hold up the multiplications.
+template <bool SCALED>
+INLINE double powers_of(const float* x, float* powers, int64_t n, float top, float inverse,
+                        float bottom) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const float above = x[i] - top;
+        powers[i] = exponential(SCALED ? above * inverse : above, bottom);
+    }
+    return 0;
+}
+template <bool SCALED>
+INLINE double powers_of(const float* x, float* powers, int64_t n, float top, double inverse,
+                        double bottom) {
+    const double high = top;
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; i++) {
-        const Real above = static_cast<Real>(x[i]) - high;
-        const Real power = exponential(SCALED ? above * inverse : above, bottom);
+        const double above = static_cast<double>(x[i]) - high;
+        const double power = exponential(SCALED ? above * inverse : above, bottom);
         powers[i] = static_cast<float>(power);
-        sum += static_cast<double>(power);
+        sum += power;
     }
     return sum;
 }
 template <class Real>
 INLINE double powers_at(const float* x, float* powers, int64_t n, float top, double inverse,
-                        Real bottom) {
+                        Real bottom, const Ahead& ahead) {
     const Real factor = static_cast<Real>(inverse);
-    if (inverse == 1) return powers_of<Real, false>(x, powers, n, top, factor, bottom);
-    return powers_of<Real, true>(x, powers, n, top, factor, bottom);
+    double sum = 0;
+    for (int64_t first = 0; first < n; first += PIECE<Real>) {
+        const int64_t count = first + PIECE<Real> < n ? PIECE<Real> : n - first;
+        fetch(ahead, first, first + count);
+        const float* from = x + first;
+        float* to = powers + first;
+        sum += inverse == 1 ? powers_of<false>(from, to, count, top, factor, bottom)
+                            : powers_of<true>(from, to, count, top, factor, bottom);
+    }
+    return sum;
 }
 
 // The functions that are compiled once per level of the processor.
 LEVELLED float largest(const float* x, int64_t n) { return largest_of(x, n); }
-LEVELLED double powers(const float* x, float* to, int64_t n, float top, double inverse,
-                       float bottom) {
-    return powers_at(x, to, n, top, inverse, bottom);
+LEVELLED void powers(const float* x, float* to, int64_t n, float top, double inverse, float bottom,
+                     const Ahead& ahead) {
+    powers_at(x, to, n, top, inverse, bottom, ahead);
 }
 LEVELLED double powers(const float* x, float* to, int64_t n, float top, double inverse,
-                       double bottom) {
-    return powers_at(x, to, n, top, inverse, bottom);
+                       double bottom, const Ahead& ahead) {
+    return powers_at(x, to, n, top, inverse, bottom, ahead);
 }
 LEVELLED double total(const float* x, int64_t n) {
     double sum = 0;

@@ -25,7 +25,9 @@ struct Lanes {
     alignas(64) double own[LANES];
     alignas(64) double totals[LANES];  // of the logits
     alignas(64) double logs[LANES];    // of all powers over the target's, or of their sum alone
-    alignas(64) int32_t targets[LANES];
+    alignas(64) double losses[LANES];
+    alignas(64) double gradients[LANES];  // of the targets' logits
+    alignas(64) float targets[LANES];  // columns
 };
 
 INLINE float widened(float x) { return x; }
@@ -58,10 +60,13 @@ INLINE void transpose(Eight (&x)[8]) {
     }
 }
 
-// As many columns as there are eights; returns how many.
+// All columns if there are eight at least, else none; returns how many. The last eight may overlap
+// those before: single numbers, written alone, would have to be waited for when lanes are read.
 INLINE int64_t gather_eights(const float* const* rows, int64_t width, Lanes& lanes) {
-    for (int64_t v = 0; v + 8 <= width; v += 8)
+    if (width < 8) return 0;
+    for (int64_t next = 0; next < width; next += 8)
         for (int64_t l = 0; l < LANES; l += 8) {
+            const int64_t v = next + 8 <= width ? next : width - 8;
             Eight x[8];
 #pragma GCC unroll 8
             for (int i = 0; i < 8; i++) std::memcpy(&x[i], rows[l + i] + v, sizeof x[i]);
@@ -69,13 +74,14 @@ INLINE int64_t gather_eights(const float* const* rows, int64_t width, Lanes& lan
 #pragma GCC unroll 8
             for (int i = 0; i < 8; i++) std::memcpy(&lanes.values[v + i][l], &x[i], sizeof x[i]);
         }
-    return width / 8 * 8;
+    return width;
 }
 INLINE int64_t scatter_eights(const Lanes& lanes, int64_t width, float offset, float* const* rows,
                               int64_t count) {
-    if (count < LANES) return 0;
-    for (int64_t v = 0; v + 8 <= width; v += 8)
+    if (count < LANES || width < 8) return 0;
+    for (int64_t next = 0; next < width; next += 8)
         for (int64_t l = 0; l < LANES; l += 8) {
+            const int64_t v = next + 8 <= width ? next : width - 8;
             Eight x[8], factors;
             std::memcpy(&factors, &lanes.factors[l], sizeof factors);
 #pragma GCC unroll 8
@@ -86,7 +92,7 @@ INLINE int64_t scatter_eights(const Lanes& lanes, int64_t width, float offset, f
 #pragma GCC unroll 8
             for (int i = 0; i < 8; i++) std::memcpy(rows[l + i] + v, &x[i], sizeof x[i]);
         }
-    return width / 8 * 8;
+    return width;
 }
 #else
 INLINE int64_t gather_eights(const float* const*, int64_t, Lanes&) { return 0; }
@@ -100,6 +106,8 @@ INLINE void gather_rows(const Element* const* rows, int64_t width, Lanes& lanes)
     const int64_t done = gather_eights(rows, width, lanes);
     for (int64_t l = 0; l < LANES; l++)
         for (int64_t v = done; v < width; v++) lanes.values[v][l] = widened(rows[l][v]);
+    for (int64_t l = 0; l < LANES; l++)
+        lanes.logits[l] = widened(rows[l][static_cast<int64_t>(lanes.targets[l])]);
 }
 
 template <class Element>
@@ -111,44 +119,48 @@ INLINE void scatter_rows(const Lanes& lanes, int64_t width, float offset, Elemen
             narrowed(lanes.values[v][l] * lanes.factors[l] - offset, rows[l][v]);
 }
 
-// Of some of the lanes, few enough for their sums to stay in registers. The targets' values are taken
-// out, so that their powers are 0 in the sum.
-constexpr int64_t SOME = 8;
-template <class Real>
-INLINE void powers_of_some(Lanes& lanes, int64_t first, int64_t width, Real inverse, Real bottom) {
-    double sums[SOME] = {};
-    Eight largest = Eight{} + std::numeric_limits<float>::lowest(), value;
+// The largest of each row; the lowest float where it has none.
+INLINE void largest_of_lanes(Lanes& lanes, int64_t width) {
+    float tops[LANES];
+    for (int64_t l = 0; l < LANES; l++) tops[l] = std::numeric_limits<float>::lowest();
+    for (int64_t v = 0; v < width; v++)
+#pragma omp simd
+        for (int64_t l = 0; l < LANES; l++)
+            tops[l] = lanes.values[v][l] > tops[l] ? lanes.values[v][l] : tops[l];
+    std::memcpy(lanes.tops, tops, sizeof tops);
+}
+
+// The power of a lane's number, relative to the top of its row.
+template <bool SCALED, class Real>
+INLINE Real power_of(float x, float top, Real inverse, Real bottom) {
+    const Real above = static_cast<Real>(x) - static_cast<Real>(top);
+    return exponential(SCALED ? above * inverse : above, bottom);
+}
+
+// Numbers become powers. The targets' are left out of the sums by comparison: a number that is
+// written alone into what is read by lanes right afterwards would have to be waited for.
+template <bool SCALED, class Real>
+INLINE void raise(Lanes& lanes, int64_t width, Real inverse, Real bottom) {
+    double sums[LANES] = {};
     for (int64_t v = 0; v < width; v++) {
-        std::memcpy(&value, &lanes.values[v][first], sizeof value);
-        largest = value > largest ? value : largest;
-    }
-    float tops[SOME];
-    std::memcpy(tops, &largest, sizeof tops);
-    for (int64_t l = 0; l < SOME; l++) {
-        float& value = lanes.values[lanes.targets[first + l]][first + l];
-        lanes.logits[first + l] = value;
-        value = -std::numeric_limits<float>::infinity();
-    }
-    for (int64_t v = 0; v < width; v++) {
-        float* values = lanes.values[v] + first;
-        for (int64_t l = 0; l < SOME; l++) {
-            const Real above = static_cast<Real>(values[l]) - static_cast<Real>(tops[l]);
-            const Real power = exponential(above * inverse, bottom);
-            values[l] = static_cast<float>(power);
-            sums[l] += static_cast<double>(power);
+        const Real column = static_cast<Real>(v);
+#pragma omp simd
+        for (int64_t l = 0; l < LANES; l++) {
+            const Real power = power_of<SCALED>(lanes.values[v][l], lanes.tops[l], inverse, bottom);
+            lanes.values[v][l] = static_cast<float>(power);
+            const bool other = static_cast<Real>(lanes.targets[l]) != column;
+            sums[l] += static_cast<double>(other ? power : Real(0));
         }
     }
-    for (int64_t l = 0; l < SOME; l++) {
-        const Real above = static_cast<Real>(lanes.logits[first + l]) - static_cast<Real>(tops[l]);
-        lanes.own[first + l] = static_cast<double>(exponential(above * inverse, bottom));
-        lanes.others[first + l] = sums[l];
-        lanes.tops[first + l] = tops[l];
-    }
+    std::memcpy(lanes.others, sums, sizeof sums);
+    for (int64_t l = 0; l < LANES; l++)
+        lanes.own[l] = power_of<SCALED>(lanes.logits[l], lanes.tops[l], inverse, bottom);
 }
 template <class Real>
 INLINE void powers_of_lanes(Lanes& lanes, int64_t width, double inverse, Real bottom) {
-    for (int64_t first = 0; first < LANES; first += SOME)
-        powers_of_some(lanes, first, width, static_cast<Real>(inverse), bottom);
+    largest_of_lanes(lanes, width);
+    if (inverse == 1) raise<false>(lanes, width, Real(1), bottom);
+    else raise<true>(lanes, width, static_cast<Real>(inverse), bottom);
 }
 
 // Whether the target has so much of the sum that their quotient is near 1.

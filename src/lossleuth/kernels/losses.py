@@ -16,7 +16,7 @@ logits are float64. Gradients have the logits' type.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -77,15 +77,16 @@ def cross_entropy(
     """
     require_logits(logits)
     options = options_of(temperature, label_smoothing, exact)
-    supervision = supervise(targets, mask, tuple(logits.shape), ignore_index)
-    require_reduction(reduction, supervision.count, tuple(targets.shape))
+    supervision = supervise(targets, mask, logits.shape, ignore_index)
+    require_reduction(reduction, supervision.count, targets.shape)
     if logits.requires_grad and torch.is_grad_enabled():
         if inplace:
             require_rows(logits)
             refuse_if_needed(logits)
         apply: Callable[..., Tensor] = _CrossEntropy.apply
-        return apply(logits, supervision, options, reduction, inplace)
-    losses, total = cross_entropy_rows(readable(logits.detach()), supervision, options, None)
+        return apply(logits, _Task(supervision, options, reduction, inplace))
+    x, each = readable(logits.detach()), reduction == "none"
+    losses, total = cross_entropy_rows(x, supervision, options, None, each)
     return reduced(losses, total, supervision.count, reduction, logits, exact)
 
 
@@ -120,8 +121,8 @@ def cross_entropy_with_gradient(
     require_logits(x)
     options = options_of(temperature, label_smoothing, exact)
     given_mask = None if mask is None else tensor_of(mask)
-    supervision = supervise(tensor_of(targets), given_mask, tuple(x.shape), ignore_index)
-    require_reduction(reduction, supervision.count, tuple(x.shape[:-1]))
+    supervision = supervise(tensor_of(targets), given_mask, x.shape, ignore_index)
+    require_reduction(reduction, supervision.count, x.shape[:-1])
     if inplace:
         require_rows(x)
         if x.requires_grad:
@@ -130,7 +131,7 @@ def cross_entropy_with_gradient(
                 "that require grad: pass logits.detach(), or inplace=False"
             )
         refuse_if_needed(x)
-    _, total, gradient = _solve(x.detach(), supervision, options, reduction, inplace)
+    _, total, gradient = _solve(x.detach(), _Task(supervision, options, reduction, inplace))
     if inplace:
         mark_changed(x)
     loss = total / supervision.count if reduction == "mean" else total
@@ -139,35 +140,37 @@ def cross_entropy_with_gradient(
     return loss, logits if inplace else gradient.numpy(), supervision.count
 
 
+class _Task(NamedTuple):
+    """One object, since autograd looks at each argument."""
+
+    supervision: Supervision
+    options: Options
+    reduction: Reduction
+    inplace: bool
+
+
 class _CrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        logits: Tensor,
-        supervision: Supervision,
-        options: Options,
-        reduction: Reduction,
-        inplace: bool,
-    ) -> Tensor:
+    def forward(ctx: Any, logits: Tensor, task: _Task) -> Tensor:
         x = logits.detach()
-        losses, total, ctx.gradient = _solve(x, supervision, options, reduction, inplace)
-        if inplace:
+        losses, total, ctx.gradient = _solve(x, task)
+        if task.inplace:
             mark_changed(logits)
         else:
             ctx.save_for_backward(logits)
-        ctx.again = lambda x: _solve(x, supervision, options, reduction, False)[2]
-        return reduced(losses, total, supervision.count, reduction, x, options.exact)
+        ctx.again = lambda x: _solve(x, task._replace(inplace=False))[2]
+        count, exact = task.supervision.count, task.options.exact
+        return reduced(losses, total, count, task.reduction, x, exact)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_derivative()
-        return hand_over(ctx, upstream[0]), None, None, None, None
+        return hand_over(ctx, upstream[0]), None
 
 
-def _solve(
-    x: Tensor, supervision: Supervision, options: Options, reduction: Reduction, inplace: bool
-) -> tuple[Tensor, float, Tensor]:
+def _solve(x: Tensor, task: _Task) -> tuple[Tensor, float, Tensor]:
     """The rows' losses, their sum, and the gradient of what they are reduced to."""
-    weighed = options.weighing(1.0, supervision.count, reduction)
-    gradient = x if inplace else room_for(x)
-    return *cross_entropy_rows(readable(x), supervision, weighed, gradient), gradient
+    weighed = task.options.weighing(1.0, task.supervision.count, task.reduction)
+    gradient = x if task.inplace else room_for(x)
+    each = task.reduction == "none"
+    return *cross_entropy_rows(readable(x), task.supervision, weighed, gradient, each), gradient

@@ -80,7 +80,9 @@ class Library:
 
 def load() -> Library | None:
     """The library, or None where `why_absent` has the reason."""
-    found = _switched()
+    if os.environ.get(SWITCH) == "0":
+        return None
+    found = _found()
     return found if isinstance(found, Library) else None
 
 

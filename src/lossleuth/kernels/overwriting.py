@@ -44,6 +44,8 @@ def overlaps(tensor: Tensor) -> bool:
     >>> overlaps(torch.zeros(1, 4).expand(3, 4)), overlaps(torch.zeros(3, 4, 5)[:, 1:])
     (True, False)
     """
+    if tensor.is_contiguous():
+        return False
     extent = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size > 1:

@@ -7,6 +7,7 @@ position that does not count is never looked at: not its target, not its logits.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,10 +61,10 @@ def supervise(
     ValueError: expected targets from 0 to 4, or -100 where there is none, found 7 at position \
 (0, 1): are targets and logits of one vocabulary?
     """
-    *places, columns = shape
+    places, columns = shape[:-1], shape[-1]
     if targets.dtype not in INTEGERS:
         raise TypeError(f"expected integer targets, found {targets.dtype}: targets are columns")
-    if list(targets.shape) != places:
+    if targets.shape != places:
         raise ValueError(
             f"expected targets of shape {tuple(places)} for logits of shape {tuple(shape)}, "
             f"found {tuple(targets.shape)}: one target for each row of logits"
@@ -83,7 +84,7 @@ def supervise(
     return Supervision(flat, flat_mask, ignored, count)
 
 
-def flat_mask_of(mask: Tensor | None, places: list[int]) -> Tensor | None:
+def flat_mask_of(mask: Tensor | None, places: Sequence[int]) -> Tensor | None:
     """A mask in one row of booleans: True, or not 0, where a position counts."""
     if mask is None:
         return None
@@ -92,7 +93,7 @@ def flat_mask_of(mask: Tensor | None, places: list[int]) -> Tensor | None:
             f"expected a mask of booleans or of 0 and 1, found {mask.dtype}: positions count or "
             "do not; weigh them after reduction='none'"
         )
-    if list(mask.shape) != places:
+    if mask.shape != tuple(places):
         raise ValueError(
             f"expected a mask of shape {tuple(places)}, found {tuple(mask.shape)}: it says of each "
             "row of logits whether it counts"
@@ -104,8 +105,8 @@ def require_some(count: int, places: tuple[int, ...]) -> None:
     """Refuse a mean over nothing."""
     if not count:
         raise NothingSupervised(
-            f"expected at least one position that counts, found none in a batch of {places}: each "
-            "is ignored or masked; reduction='sum' is 0 there"
+            f"expected at least one position that counts, found none in a batch of "
+            f"{tuple(places)}: each is ignored or masked; reduction='sum' is 0 there"
         )
 
 
@@ -119,9 +120,8 @@ def _examine(targets: Tensor, mask: Tensor | None, ignored: int, columns: int) -
     library = native.load()
     if library is not None and targets.is_cpu and (mask is None or mask.is_cpu):
         count = ctypes.c_int64()
-        wrong = library.supervised(
-            address(targets), address(mask), len(targets), ignored, columns, ctypes.byref(count)
-        )
+        places = (targets.data_ptr(), address(mask), targets.numel())
+        wrong = library.supervised(*places, ignored, columns, ctypes.byref(count))
         return int(wrong), count.value
     counts = targets != ignored
     counts = counts if mask is None else counts & mask

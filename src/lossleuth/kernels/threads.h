@@ -16,6 +16,13 @@ namespace {
 // How a compiler's own code enters a parallel region of OpenMP.
 using EnterParallel = void (*)(void (*)(void*), void*, unsigned threads, unsigned flags);
 
+// Null until torch is loaded. Looked for until it is found, since every library is asked.
+inline EnterParallel enter_parallel() {
+    static std::atomic<EnterParallel> found{nullptr};
+    if (!found) found = reinterpret_cast<EnterParallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+    return found;
+}
+
 // Share `count` jobs among threads: those of torch, since they wait for work by spinning and would
 // compete with any of ours; where torch has none, threads that live for this call. A thread takes
 // `batch` jobs at once, and calls `job(which, worker)` with its own number below `threads`.
@@ -29,7 +36,7 @@ void share(int64_t count, int64_t batch, int64_t threads, const Job& job) {
     };
     using Work = decltype(work);
     if (count <= batch || threads < 2) return work();
-    if (const auto enter = reinterpret_cast<EnterParallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"))) {
+    if (const EnterParallel enter = enter_parallel()) {
         const auto run = [](void* given) { (*static_cast<Work*>(given))(); };
         return enter(run, const_cast<void*>(static_cast<const void*>(&work)),
                      static_cast<unsigned>(threads), 0);
