@@ -63,7 +63,8 @@ def mutated(folder: Path, mutant: str | None) -> SimpleNamespace:
     library.lossleuth_supervised.argtypes = [pointer, pointer, *whole, pointer]
     library.lossleuth_cross_entropy.argtypes = [pointer, ctypes.c_int64, pointer]
     return SimpleNamespace(
-        supervised=library.lossleuth_supervised, cross_entropy=library.lossleuth_cross_entropy
+        supervised=native.with_result(library.lossleuth_supervised, ctypes.c_int64),
+        cross_entropy=native.with_result(library.lossleuth_cross_entropy, ctypes.c_double),
     )
 
 

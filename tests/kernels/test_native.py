@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,25 @@ def test_the_library_is_loaded_or_its_absence_explained() -> None:
     assert (native.load() is None) == (native.why_absent() is not None)
 
 
-def test_the_switch_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def afresh() -> Iterator[None]:
+    """As in a process that has not asked for the library yet."""
+    native.load.cache_clear()
+    native._found.cache_clear()
+    yield
+    native.load.cache_clear()
+    native._found.cache_clear()
+
+
+def test_the_switch_turns_it_off(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(native.SWITCH, "0")
     assert native.load() is None
     assert native.why_absent() == "switched off by LOSSLEUTH_NATIVE=0"
 
 
-def test_any_other_value_of_the_switch_leaves_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_other_value_of_the_switch_leaves_it_on(
+    afresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     need_native()
     monkeypatch.setenv(native.SWITCH, "1")
     assert native.load() is not None

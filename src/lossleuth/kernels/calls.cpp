@@ -22,6 +22,9 @@ int lossleuth_before(const void* plan, uint64_t number, int64_t threads);
 int lossleuth_after(const void* plan, uint64_t number, int64_t threads);
 void lossleuth_fingerprint(const void*, int64_t, int64_t, int64_t, int64_t, int64_t*);
 int64_t lossleuth_others(const void*, int64_t, int64_t, int64_t, int64_t, int64_t);
+int64_t lossleuth_supervised(const int64_t*, const uint8_t*, int64_t, int64_t, int64_t, int64_t*);
+int lossleuth_cross_entropy(const void* problem, int64_t threads, double* sum);
+int lossleuth_divergence(const void* problem, int64_t threads, double* sum);
 }
 
 namespace {
@@ -187,6 +190,24 @@ PyObject* others(const Given& given) {
         lossleuth_others(given.address<const void>(0), x[1], x[2], x[3], x[4], x[5]));
 }
 
+PyObject* supervised(const Given& given) {
+    const int64_t* x = given.number;
+    int64_t count = 0;
+    const int64_t wrong = lossleuth_supervised(given.address<const int64_t>(0),
+                                               given.address<const uint8_t>(1), x[2], x[3], x[4],
+                                               &count);
+    return Py_BuildValue("(LL)", static_cast<long long>(wrong), static_cast<long long>(count));
+}
+
+template <int (*LOSS)(const void*, int64_t, double*)> PyObject* loss(const Given& given) {
+    int failed;
+    double sum = 0;
+    Py_BEGIN_ALLOW_THREADS;
+    failed = LOSS(given.address<const void>(0), given.number[1], &sum);
+    Py_END_ALLOW_THREADS;
+    return Py_BuildValue("(id)", failed, sum);
+}
+
 // A function of Python with COUNT whole numbers as arguments, and a list behind them on request.
 template <PyObject* (*CALL)(const Given&), int COUNT, bool LIST>
 PyObject* method(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
@@ -216,6 +237,9 @@ PyMethodDef METHODS[] = {
     named<pass<lossleuth_after>, 3>("after"),
     named<fingerprint, 5>("fingerprint"),
     named<others, 6>("others"),
+    named<supervised, 5>("supervised"),
+    named<loss<lossleuth_cross_entropy>, 2>("cross_entropy"),
+    named<loss<lossleuth_divergence>, 2>("divergence"),
     {},
 };
 

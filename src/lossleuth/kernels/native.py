@@ -64,13 +64,18 @@ class Library:
             self.after: Call = getattr(calls, "after", after)
             self.fingerprint: Call = getattr(calls, "fingerprint", _returning_four(fingerprint))
             self.others: Call = getattr(calls, "others", others)
-            # Targets, mask, their count, the one that is ignored, columns; how many count.
-            supervised = (_POINTER, _POINTER, _COUNT, _COUNT, _COUNT, _POINTER)
-            self.supervised = _function(library, "supervised", _COUNT, *supervised)
-            # What `row_losses.py` describes, threads, the sum; not 0 when memory ran out.
-            rows = (_POINTER, _COUNT, _POINTER)
-            self.cross_entropy = _function(library, "cross_entropy", ctypes.c_int, *rows)
-            self.divergence = _function(library, "divergence", ctypes.c_int, *rows)
+            # Targets, mask or 0, their count, the one that is ignored, columns: the first that is
+            # wrong, or -1, and how many count.
+            places = (_POINTER, _POINTER, _COUNT, _COUNT, _COUNT)
+            supervised = _function(library, "supervised", _COUNT, *places, _POINTER)
+            self.supervised: Call = getattr(calls, "supervised", with_result(supervised, _COUNT))
+            # What `row_losses.py` describes, threads: not 0 when memory ran out, and the sum.
+            rows = (ctypes.c_int, _POINTER, _COUNT, _POINTER)
+            entropy = _function(library, "cross_entropy", *rows)
+            divergence = _function(library, "divergence", *rows)
+            number = ctypes.c_double
+            self.cross_entropy: Call = getattr(calls, "cross_entropy", with_result(entropy, number))
+            self.divergence: Call = getattr(calls, "divergence", with_result(divergence, number))
             # Numbers, rows, their width, the method, sums.
             sums = (_POINTER, _COUNT, _COUNT, _COUNT, _POINTER)
             self.row_sums = _function(library, "row_sums", None, *sums)
@@ -78,17 +83,16 @@ class Library:
             raise Unusable(f"{path.name} is of another release: {error}") from None
 
 
+@functools.cache
 def load() -> Library | None:
     """The library, or None where `why_absent` has the reason."""
-    if os.environ.get(SWITCH) == "0":
-        return None
     found = _found()
     return found if isinstance(found, Library) else None
 
 
 def why_absent() -> str | None:
     """Why everything runs on torch instead; None when the library is in use."""
-    found = _switched()
+    found = _found()
     return found if isinstance(found, str) else None
 
 
@@ -111,14 +115,11 @@ def open_library(folder: Path) -> Library:
     return library
 
 
-def _switched() -> Library | str:
-    if os.environ.get(SWITCH) == "0":
-        return f"switched off by {SWITCH}=0"
-    return _found()
-
-
 @functools.cache
 def _found() -> Library | str:
+    # Once: looking for what is not in the environment takes 2 us, and losses ask in every call.
+    if os.environ.get(SWITCH) == "0":
+        return f"switched off by {SWITCH}=0"
     try:
         return open_library(FOLDER)
     except Unusable as reason:
@@ -137,6 +138,16 @@ def _calls(path: Path) -> ModuleType | None:
 
 def _put(address: int, numbers: list[float]) -> None:
     (ctypes.c_double * len(numbers)).from_address(address)[:] = [*numbers]
+
+
+def with_result(function: ctypes._NamedFuncPointer, kind: type) -> Call:
+    """The function's value, and what it leaves where its last argument points."""
+
+    def call(*arguments: int) -> tuple[Any, Any]:
+        left = kind()
+        return function(*arguments, ctypes.byref(left)), left.value
+
+    return call
 
 
 def _returning_four(function: ctypes._NamedFuncPointer) -> Call:

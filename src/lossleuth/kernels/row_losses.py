@@ -125,10 +125,9 @@ def cross_entropy_rows(
         )
         return losses, float(losses.sum())
     library, problem = prepared
-    total = _Number()
-    failed = library.cross_entropy(ctypes.byref(problem), _threads(logits), ctypes.byref(total))
+    failed, total = library.cross_entropy(ctypes.addressof(problem), _threads(logits))
     _require_memory(failed)
-    return losses, total.value
+    return losses, total
 
 
 def prepare(
@@ -193,7 +192,6 @@ def divergence_rows(
         )
         return losses, float(losses.sum())
     losses = torch.empty(rows, dtype=torch.float64)
-    total = _Number()
     pair = Pair(
         found[0],
         of_teacher,
@@ -207,8 +205,9 @@ def divergence_rows(
         1 / options.temperature,
         options.weight,
     )
-    _require_memory(library.divergence(ctypes.byref(pair), _threads(student), ctypes.byref(total)))
-    return losses, total.value
+    failed, total = library.divergence(ctypes.addressof(pair), _threads(student))
+    _require_memory(failed)
+    return losses, total
 
 
 def in_rows(tensor: Tensor) -> bool:

@@ -6,10 +6,8 @@ position that does not count is never looked at: not its target, not its logits.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -110,19 +108,18 @@ def require_some(count: int, places: tuple[int, ...]) -> None:
         )
 
 
-def address(tensor: Tensor | None) -> Any:
-    """Where a tensor's numbers lie, for the native code; None where there is no tensor."""
-    return None if tensor is None else tensor.data_ptr()
+def address(tensor: Tensor | None) -> int:
+    """Where a tensor's numbers lie, for the native code; 0 where there is no tensor."""
+    return 0 if tensor is None else tensor.data_ptr()
 
 
 def _examine(targets: Tensor, mask: Tensor | None, ignored: int, columns: int) -> tuple[int, int]:
     """The first position that counts and whose target is no column, or -1; and how many count."""
     library = native.load()
     if library is not None and targets.is_cpu and (mask is None or mask.is_cpu):
-        count = ctypes.c_int64()
         places = (targets.data_ptr(), address(mask), targets.numel())
-        wrong = library.supervised(*places, ignored, columns, ctypes.byref(count))
-        return int(wrong), count.value
+        wrong, count = library.supervised(*places, ignored, columns)
+        return wrong, count
     counts = targets != ignored
     counts = counts if mask is None else counts & mask
     wrong_ones = (counts & ((targets < 0) | (targets >= columns))).nonzero()
