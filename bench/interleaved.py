@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 FEWEST_ROUNDS = 10
 RESAMPLES = 4000
+# Threads of the rival before wait for more work by spinning for a while: let them fall asleep.
+PAUSE = 0.02
 # Share of the processors that others may take in a round that still counts as quiet.
 QUIET = 0.05
 
@@ -152,14 +154,19 @@ def race(rivals: Sequence[Rival], steps: int, budget: float) -> Rounds:
     orders = np.random.default_rng(0)
     began = time.perf_counter()
     while len(seconds) < FEWEST_ROUNDS or time.perf_counter() - began < budget:
-        busy = _busy_seconds()
-        laps = {which: rivals[which].steps(steps) for which in orders.permutation(len(rivals))}
-        busy = _busy_seconds() - busy
-        wall = sum(lap.seconds for lap in laps.values())
-        own = sum(lap.processor_seconds for lap in laps.values())
-        foreign.append((busy - own) / (wall * (os.cpu_count() or 1)))
-        seconds.append([laps[which].seconds for which in range(len(rivals))])
+        laps = {which: _rested(rivals[which], steps) for which in orders.permutation(len(rivals))}
+        wall = sum(lap.seconds for lap, _ in laps.values())
+        others = sum(busy - lap.processor_seconds for lap, busy in laps.values())
+        foreign.append(others / (wall * (os.cpu_count() or 1)))
+        seconds.append([laps[which][0].seconds for which in range(len(rivals))])
     return Rounds(np.array(seconds).T, np.array(foreign))
+
+
+def _rested(rival: Rival, steps: int) -> tuple[Lap, float]:
+    """A lap, and the processor time that the whole machine has spent in it."""
+    time.sleep(PAUSE)
+    busy = _busy_seconds()
+    return rival.steps(steps), _busy_seconds() - busy
 
 
 def speed_ratio(seconds: NDArray[np.float64], reference: NDArray[np.float64]) -> Ratio:

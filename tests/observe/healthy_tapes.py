@@ -39,7 +39,6 @@ ROUTED = ("experts",)
 # are detached for a probe, a frozen model that was drawn and not loaded, a rate of eight steps.
 OPEN = {
     "two_optimizers": ("graph_cut suspected",),
-    "peft_lora": ("parameters_frozen suspected",),
     "hf_trainer": ("lr_too_high suspected", "lr_too_low suspected"),
 }
 
