@@ -35,8 +35,8 @@ from lossleuth.train.allocator import keep_freed_memory
 
 # Rows and columns, steps in a round, seconds for all rounds.
 SHAPES = (
-    ((4096, 34), 100, 12.0),
-    ((4096, 2004), 10, 20.0),
+    ((4096, 34), 100, 24.0),
+    ((4096, 2004), 10, 40.0),
     ((4096, 32000), 1, 45.0),
     ((1024, 128256), 1, 45.0),
 )

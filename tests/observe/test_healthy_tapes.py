@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from healthy_tapes import COMMANDS, Seen, seen
 
-# Not among our extras, since it is there for this one program.
-needs = pytest.mark.skipif(find_spec("x_transformers") is None, reason="no x-transformers")
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=needs) if n == "x_transformer" else n for n in COMMANDS]
-)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_is_wrong_with_a_healthy_program(name: str, tmp_path: Path) -> None:
     assert seen(name, tmp_path).faults == []
 
@@ -43,7 +38,5 @@ SOUND = Seen("plain", 1e-7, 1e-7, 1.0, (), ((0.0, 0.0),), (1,), (), is_same=True
     ],
 )
 def test_whatever_is_wrong_is_told(changed: dict[str, object]) -> None:
-    from dataclasses import replace
-
     assert SOUND.faults == []
     assert len(replace(SOUND, **changed).faults) == 1  # type: ignore[arg-type]  # several types

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -138,7 +139,9 @@ def test_dropout_makes_another_number() -> None:
 
     for number in read(found(read_means, dropping)):
         assert number.mean == pytest.approx(number.value, abs=1e-6)
-        assert number.undropped == number.true
+        # Sums of so many terms, in an order that depends on the processor.
+        rounding = number.count * sys.float_info.epsilon
+        assert number.undropped == pytest.approx(number.true, rel=rounding)
         assert abs(number.value - (number.undropped or 0)) > 1e-3
     for number in read(found(read_means)):
         assert number.undropped == number.mean
