@@ -9,6 +9,7 @@ from torch import Tensor
 # Pairs beyond are not kept: the floors of more would be the same.
 MOST_PAIRS = 1 << 18
 LARGEST = 1 << 31
+FEWEST_WAITING = 1 << 11
 # A table of pairs that was seen less often than this, on average, is known by heart.
 FEWEST_SIGHTINGS = 4
 
@@ -17,9 +18,11 @@ class TokenPairs:
     """Keeps which token follows which in the batches, and counts when it is asked."""
 
     def __init__(self) -> None:
-        # Pairs as one number each.
-        self._seen: list[NDArray[np.int64]] = []
-        self._count = 0
+        # Pairs as one number each, how often each was seen, and those not yet counted.
+        self._pairs = np.zeros(0, dtype=np.int64)
+        self._sightings = np.zeros(0, dtype=np.int64)
+        self._waiting: list[NDArray[np.int64]] = []
+        self._count = self._counted = 0
 
     def add(self, tokens: Tensor) -> None:
         """Take in rows of tokens.
@@ -36,8 +39,21 @@ class TokenPairs:
         codes = (rows[..., :-1] << 32) | rows[..., 1:]
         there = (rows[..., :-1] >= 0) & (rows[..., 1:] >= 0) & (rows[..., 1:] < LARGEST)
         found = codes[there].reshape(-1)[: MOST_PAIRS - self._count]
-        self._seen.append(found)
+        self._waiting.append(found)
         self._count += len(found)
+        # Seldom: counting sorts all that is known anew.
+        if self._count - self._counted > max(FEWEST_WAITING, 2 * len(self._pairs)):
+            self._fold()
+
+    def _fold(self) -> None:
+        """Count what waits: a pair that is seen again takes no more room."""
+        pairs, sightings = np.unique(np.concatenate(self._waiting), return_counts=True)
+        self._waiting.clear()
+        self._counted = self._count
+        both = np.concatenate([self._pairs, pairs])
+        self._pairs, places = np.unique(both, return_inverse=True)
+        counts = np.concatenate([self._sightings, sightings])
+        self._sightings = np.bincount(places, counts, len(self._pairs)).astype(np.int64)
 
     def floors(self) -> dict[str, float]:
         """Nats per token of the seen pairs: by the frequency of tokens, and by the token before.
@@ -46,7 +62,9 @@ class TokenPairs:
         """
         if not self._count:
             return {}
-        pairs, sightings = np.unique(np.concatenate(self._seen), return_counts=True)
+        if self._waiting:
+            self._fold()
+        pairs, sightings = self._pairs, self._sightings
         following = _grouped(pairs & 0xFFFFFFFF, sightings)
         found = {"pairs": float(self._count), "unigram": _entropy(following)}
         if self._count >= FEWEST_SIGHTINGS * len(pairs):
