@@ -9,7 +9,7 @@ from torch import Tensor
 # Pairs beyond are not kept: the floors of more would be the same.
 MOST_PAIRS = 1 << 18
 LARGEST = 1 << 31
-FEWEST_WAITING = 1 << 11
+MOST_WAITING = 16
 # A table of pairs that was seen less often than this, on average, is known by heart.
 FEWEST_SIGHTINGS = 4
 
@@ -41,8 +41,9 @@ class TokenPairs:
         found = codes[there].reshape(-1)[: MOST_PAIRS - self._count]
         self._waiting.append(found)
         self._count += len(found)
-        # Seldom: counting sorts all that is known anew.
-        if self._count - self._counted > max(FEWEST_WAITING, 2 * len(self._pairs)):
+        # Seldom, where much is known: counting sorts all of that anew.
+        enough = self._count - self._counted > 2 * len(self._pairs)
+        if enough and len(self._waiting) >= MOST_WAITING:
             self._fold()
 
     def _fold(self) -> None:
