@@ -374,11 +374,11 @@ from pathlib import Path
 from lossleuth.record.write import RecordWriter
 writer = RecordWriter.create(Path(sys.argv[1]), {}, print)
 writer.step({"step": 0}, None)
-child = os.fork()
-if child == 0:
+if os.fork() == 0:
+    # By then it runs as a process of its own, and has let go of what it was not to inherit.
+    print(os.getpid(), flush=True)
     time.sleep(60)
     os._exit(0)
-print(child, flush=True)
 time.sleep(60)
 """
 
