@@ -12,7 +12,6 @@ from lossleuth.observe.clipping import (
     ClipImpact,
     clip_effect,
     kept,
-    kept_lightly,
     plain_number,
     value_clip_effect,
 )
@@ -99,30 +98,25 @@ def test_a_number_inside_a_transform_of_torch_func_is_read_as_it_is() -> None:
     assert seen == [9.0]
 
 
-def test_a_norm_is_read_later_unless_it_was_changed() -> None:
+@pytest.mark.parametrize("how", ["a plain number", "with a graph", "half", "a view", "negated"])
+def test_a_number_is_the_same_however_it_is_read(how: str) -> None:
+    value: Any = {
+        "a plain number": 2.5,
+        "with a graph": torch.tensor(2.5, requires_grad=True) * 1,
+        "half": torch.tensor(2.5, dtype=torch.bfloat16),
+        "a view": torch.tensor([[0.0, 2.5]])[:, 1],
+        "negated": torch.tensor(0.5 - 2.5j).conj().imag,
+    }[how]
+    assert kept(value) == kept(value, handles()) == 2.5
+
+
+def test_a_number_is_kept_as_it_was() -> None:
     norm = torch.tensor(2.5)
-    later = kept_lightly(norm)
-    assert plain_number(later) == 2.5
+    found = kept(norm), kept(norm, handles())
     norm.mul_(2)
-    assert math.isnan(plain_number(later))
+    assert found == (2.5, 2.5)
 
 
-@pytest.mark.parametrize("how", ["a plain number", "with a graph", "inference", "a transform"])
-def test_what_cannot_wait_is_read_at_once(how: str) -> None:
-    if how == "a plain number":
-        assert kept_lightly(2.5) == 2.5
-    elif how == "with a graph":
-        value = torch.tensor(2.5, requires_grad=True)
-        assert kept_lightly(value) == 2.5
-    elif how == "inference":
-        with torch.inference_mode():
-            assert kept_lightly(torch.tensor(2.5)) == 2.5
-    else:
-        seen: list[float] = []
-
-        def inner(x: torch.Tensor) -> torch.Tensor:
-            seen.append(kept_lightly(x.detach()))
-            return x
-
-        torch.func.grad(inner)(torch.tensor(2.5))
-        assert seen == [2.5]
+def test_in_inference_mode_a_number_is_read() -> None:
+    with torch.inference_mode():
+        assert kept(torch.tensor(2.5), handles()) == 2.5

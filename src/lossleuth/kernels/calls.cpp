@@ -1,9 +1,7 @@
-// The functions that every step calls, as functions of Python itself, and where tensors lie.
+// The functions that every step calls, as functions of Python itself.
 //
-// After a backward pass a call through ctypes costs 14 us, one of these 2. Where a tensor lies is
-// asked of the C interface that torch keeps stable for compiled models, in one call for a list;
-// its functions are looked up by `handles.py`, and nothing here knows torch's classes. Compiled
-// only where Python's headers are; its own interface is the one that is stable from 3.11 on.
+// After a backward pass a call through ctypes costs 14 us, one of these 2. Compiled only where
+// Python's headers are; its interface is the one that is stable from 3.11 on.
 
 #ifdef LOSSLEUTH_PYTHON
 
@@ -12,10 +10,12 @@
 #include <Python.h>
 
 #include <cstdint>
-#include <cstring>
+#include <exception>
 
 #include "dispatch.h"
-#include "formats.h"
+#include "objects.h"
+#include "tensors.h"
+#include "updates.h"
 
 extern "C" {
 int lossleuth_before(const void* plan, uint64_t number, int64_t threads);
@@ -29,141 +29,61 @@ int lossleuth_divergence(const void* problem, int64_t threads, double* sum);
 
 namespace {
 
-using Handle = void*;
-using Failed = int32_t;  // not 0 when torch refuses; it is asked nothing that it would refuse
-
-// What `handles.py` hands over: objects of Python, addresses of functions, numbers of torch's.
-struct Torch {
-    PyObject* make_handles;         // capsules from a list of tensors
-    PyTypeObject* plain[2];         // subclasses of these may keep their values anywhere
-    Failed (*release)(Handle);
-    Failed (*device_type)(Handle, int32_t*);
-    Failed (*layout)(Handle, int32_t*);
-    Failed (*dtype)(Handle, int32_t*);
-    Failed (*dim)(Handle, int64_t*);
-    Failed (*sizes)(Handle, const int64_t**);
-    Failed (*strides)(Handle, const int64_t**);
-    Failed (*storage_size)(Handle, int64_t*);
-    Failed (*storage_offset)(Handle, int64_t*);
-    Failed (*data_ptr)(Handle, const char**);
-    int64_t processor, strided;
-    int64_t dtypes[6];  // in the order of the types below
-};
-
-// After the types of `formats.h`.
-constexpr int64_t INT32 = 5, INT64 = 6;
-constexpr int64_t BYTES[] = {0, 4, 8, 2, 2, 4, 8};
-
-// A tensor without gaps in this machine's memory.
-struct Place {
-    const char* data;
-    int64_t type, count;
-};
-
-bool find(const Torch& torch, Handle handle, Place& place) {
-    int32_t device, layout, dtype;
-    int64_t dim, bytes, offset;
-    const int64_t *sizes, *strides;
-    if (torch.device_type(handle, &device) || device != torch.processor) return false;
-    if (torch.layout(handle, &layout) || layout != torch.strided) return false;
-    if (torch.dtype(handle, &dtype)) return false;
-    place.type = 0;
-    for (int64_t i = 0; i < 6; i++)
-        if (torch.dtypes[i] == dtype) place.type = i + 1;
-    if (place.type == ABSENT || torch.dim(handle, &dim)) return false;
-    if (torch.sizes(handle, &sizes) || torch.strides(handle, &strides)) return false;
-    bool whole = true;
-    place.count = 1;
-    for (int64_t i = dim - 1; i >= 0; i--) {
-        whole = whole && (sizes[i] == 1 || strides[i] == place.count);
-        place.count *= sizes[i];
-    }
-    if (!whole && place.count) return false;
-    if (torch.storage_size(handle, &bytes) || torch.storage_offset(handle, &offset)) return false;
-    // Its memory may have been given back.
-    if (place.count && (offset + place.count) * BYTES[place.type] > bytes) return false;
-    return !torch.data_ptr(handle, &place.data);
-}
-
-// Calls `use(i, place)` for each tensor of a list until that says no; whether all were plain
-// memory and `use` never said no. -1 with an exception set when Python itself failed.
-template <class Use> int for_each(const Torch& torch, PyObject* tensors, const Use& use) {
-    const Py_ssize_t n = PyList_Size(tensors);
-    if (n < 0) return -1;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyTypeObject* type = Py_TYPE(PyList_GetItem(tensors, i));
-        if (type != torch.plain[0] && type != torch.plain[1]) return 0;
-    }
-    PyObject* capsules = PyObject_CallFunctionObjArgs(torch.make_handles, tensors, nullptr);
-    if (!capsules) return -1;
-    int found = PyList_Size(capsules) == n;
-    for (Py_ssize_t i = 0; i < PyList_Size(capsules); i++) {
-        const Handle handle = PyCapsule_GetPointer(PyList_GetItem(capsules, i), nullptr);
-        Place place;
-        found = found && find(torch, handle, place) && use(i, place);
-        torch.release(handle);
-    }
-    Py_DecRef(capsules);
-    return found;
-}
-
-double number_at(const char* data, int64_t type) {
-    const auto as = [data](auto value) {
-        std::memcpy(&value, data, sizeof value);
-        return static_cast<double>(value);
-    };
-    return type == FLOAT32 ? as(float()) : type == FLOAT64 ? as(double())
-         : type == INT32 ? as(int32_t()) : as(int64_t());
-}
-
-// What Python hands over: whole numbers, addresses among them, and perhaps a list.
+// What Python hands over: whole numbers, addresses among them, and objects behind them.
 struct Given {
     int64_t number[6];
-    PyObject* list;
+    PyObject* object[4];
 
     template <class T> T* address(int index) const {
         return reinterpret_cast<T*>(static_cast<intptr_t>(number[index]));
     }
+    const Torch& torch() const { return *address<const Torch>(0); }
 };
 
 // Where tensors of the given counts lie: the addresses of four lists, of counts, types expected (or
-// 0), addresses and types. Whether each tensor could be read by its address.
+// 0), addresses and types. Whether each tensor could be read by its address or is None.
 PyObject* locate(const Given& given) {
-    const Torch& torch = *given.address<const Torch>(0);
-    const int64_t* counts = given.address<const int64_t>(1);
-    const int64_t* expected = given.address<const int64_t>(2);
-    int64_t *addresses = given.address<int64_t>(3), *types = given.address<int64_t>(4);
-    const int found = for_each(torch, given.list, [&](int64_t i, const Place& place) {
-        addresses[i] = reinterpret_cast<intptr_t>(place.data);
-        types[i] = place.type;
-        return place.type <= FLOAT16 && place.count == counts[i] &&
-               (!expected || place.type == expected[i]);
-    });
-    return found < 0 ? nullptr : PyBool_FromLong(found);
+    const Held tensors(given.object[0]);
+    return PyBool_FromLong(locate_all(given.torch(), tensors.data(), tensors.size(),
+                                      given.address<const int64_t>(1),
+                                      given.address<const int64_t>(2), given.address<int64_t>(3),
+                                      given.address<int64_t>(4)));
 }
 
 // A list of the numbers in tensors of one element each, or None.
 PyObject* numbers(const Given& given) {
-    PyObject* list = PyList_New(PyList_Size(given.list));
-    if (!list) return nullptr;
-    const Torch& torch = *given.address<const Torch>(0);
-    const int found = for_each(torch, given.list, [&](int64_t i, const Place& p) {
-        if (p.count != 1 || p.type == BFLOAT16 || p.type == FLOAT16) return false;
-        return !PyList_SetItem(list, i, PyFloat_FromDouble(number_at(p.data, p.type)));
-    });
-    if (found == 1) return list;
-    Py_DecRef(list);
-    if (found < 0) return nullptr;
-    Py_IncRef(Py_None);
-    return Py_None;
+    const Held tensors(given.object[0]);
+    std::vector<double> found(tensors.size());
+    const auto read = [&](int64_t i, const Place& place) { return read_number(place, found[i]); };
+    if (!for_each(given.torch(), tensors.data(), tensors.size(), read)) return nothing();
+    PyObject* list = PyList_New(tensors.size());
+    for (int64_t i = 0; list && i < tensors.size(); i++)
+        PyList_SetItem(list, i, PyFloat_FromDouble(found[i]));
+    return list;
 }
 
 // Writes a list of numbers to an address that has room for them.
 PyObject* put(const Given& given) {
     double* to = given.address<double>(0);
-    const Py_ssize_t n = PyList_Size(given.list);
-    for (Py_ssize_t i = 0; i < n; i++) to[i] = PyFloat_AsDouble(PyList_GetItem(given.list, i));
+    PyObject* list = given.object[0];
+    const Py_ssize_t n = PyList_Size(list);
+    for (Py_ssize_t i = 0; i < n; i++) to[i] = PyFloat_AsDouble(PyList_GetItem(list, i));
     return PyErr_Occurred() ? nullptr : PyBool_FromLong(1);
+}
+
+// An optimizer's update, with the parameters, the groups and the names that Python hands over.
+Update update_of(const Given& given, PyObject* names) {
+    return {given.torch(), *given.address<const Plan>(1), given.address<const int64_t>(2),
+            static_cast<uint64_t>(given.number[3]), given.number[4], given.object[1],
+            Names(names), Held(given.object[0])};
+}
+
+PyObject* before_step(const Given& given) {
+    return before_update(update_of(given, given.object[2]), lossleuth_before);
+}
+
+PyObject* after_step(const Given& given) {
+    return after_update(update_of(given, given.object[3]), given.object[2], lossleuth_after);
 }
 
 template <int (*PASS)(const void*, uint64_t, int64_t)> PyObject* pass(const Given& given) {
@@ -175,19 +95,46 @@ template <int (*PASS)(const void*, uint64_t, int64_t)> PyObject* pass(const Give
     return PyLong_FromLong(failed);
 }
 
+PyObject* fingerprint_at(const char* data, int64_t bytes, int64_t rows, int64_t width,
+                         int64_t stride) {
+    int64_t out[4];
+    lossleuth_fingerprint(data, bytes, rows, width, stride, out);
+    return Py_BuildValue("(KLLLO)", static_cast<unsigned long long>(out[0]),
+                         static_cast<long long>(rows * width), static_cast<long long>(out[1]),
+                         static_cast<long long>(out[2]), out[3] ? Py_True : Py_False);
+}
+
 PyObject* fingerprint(const Given& given) {
     const int64_t* x = given.number;
-    int64_t out[4];
-    lossleuth_fingerprint(given.address<const void>(0), x[1], x[2], x[3], x[4], out);
-    return Py_BuildValue("(KLLL)", static_cast<unsigned long long>(out[0]),
-                         static_cast<long long>(out[1]), static_cast<long long>(out[2]),
-                         static_cast<long long>(out[3]));
+    return fingerprint_at(given.address<const char>(0), x[1], x[2], x[3], x[4]);
 }
 
 PyObject* others(const Given& given) {
     const int64_t* x = given.number;
     return PyLong_FromLongLong(
         lossleuth_others(given.address<const void>(0), x[1], x[2], x[3], x[4], x[5]));
+}
+
+// A tensor of at least one whole number; false if it is not such.
+bool find_tokens(const Given& given, Place& found) {
+    return for_each(given.torch(), given.object, 1, [&](int64_t, const Place& place) {
+        found = place;
+        return place.type >= INT32 && place.count > 0;
+    });
+}
+
+// As `fingerprint` and `others`, of a tensor; None if it has to be looked at in Python.
+PyObject* fingerprint_of(const Given& given) {
+    Place p;
+    if (!find_tokens(given, p)) return nothing();
+    return fingerprint_at(p.data, BYTES[p.type], p.rows, p.width, p.stride);
+}
+
+PyObject* others_of(const Given& given) {
+    Place p;
+    if (!find_tokens(given, p)) return nothing();
+    return PyLong_FromLongLong(
+        lossleuth_others(p.data, BYTES[p.type], p.rows, p.width, p.stride, given.number[1]));
 }
 
 PyObject* supervised(const Given& given) {
@@ -208,31 +155,46 @@ template <int (*LOSS)(const void*, int64_t, double*)> PyObject* loss(const Given
     return Py_BuildValue("(id)", failed, sum);
 }
 
-// A function of Python with COUNT whole numbers as arguments, and a list behind them on request.
-template <PyObject* (*CALL)(const Given&), int COUNT, bool LIST>
-PyObject* method(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-    if (count != COUNT + LIST)
+// Whether an object is of the kind that a letter stands for.
+bool is_of(char kind, PyObject* object) {
+    return kind == 'L' ? PyList_Check(object) : kind == 'D' ? PyDict_Check(object)
+         : kind == 'N' ? Names::are(object) : true;
+}
+
+// A function of Python with COUNT whole numbers as arguments, and objects of these kinds.
+template <PyObject* (*CALL)(const Given&), int COUNT, char... KINDS>
+PyObject* method(PyObject*, PyObject* const* arguments, Py_ssize_t count) try {
+    if (count != COUNT + static_cast<int>(sizeof...(KINDS)))
         return PyErr_Format(PyExc_TypeError, "%zd arguments", count);
     Given given{};
     for (int i = 0; i < COUNT; i++) given.number[i] = PyLong_AsLongLong(arguments[i]);
-    if (LIST) given.list = arguments[COUNT];
     if (PyErr_Occurred()) return nullptr;
-    if (LIST && !PyList_Check(given.list))
-        return PyErr_Format(PyExc_TypeError, "a list was expected");
+    int next = 0;
+    for (char kind : std::initializer_list<char>{KINDS...}) {
+        given.object[next] = arguments[COUNT + next];
+        if (!is_of(kind, given.object[next++]))
+            return PyErr_Format(PyExc_TypeError, "argument %d is of a wrong type", COUNT + next);
+    }
     return CALL(given);
+} catch (const std::exception&) {  // there is no other than that
+    return PyErr_NoMemory();
 }
 
-template <PyObject* (*CALL)(const Given&), int COUNT, bool LIST = false>
+template <PyObject* (*CALL)(const Given&), int COUNT, char... KINDS>
 PyMethodDef named(const char* name) {
-    const auto function = &method<CALL, COUNT, LIST>;
+    const auto function = &method<CALL, COUNT, KINDS...>;
     return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
             METH_FASTCALL, nullptr};
 }
 
 PyMethodDef METHODS[] = {
-    named<locate, 5, true>("locate"),
-    named<numbers, 1, true>("numbers"),
-    named<put, 1, true>("put"),
+    named<locate, 5, 'L'>("locate"),
+    named<numbers, 1, 'L'>("numbers"),
+    named<before_step, 5, 'L', 'L', 'N'>("before_step"),
+    named<after_step, 5, 'L', 'L', 'D', 'N'>("after_step"),
+    named<fingerprint_of, 1, '*'>("fingerprint_of"),
+    named<others_of, 2, '*'>("others_of"),
+    named<put, 1, 'L'>("put"),
     named<pass<lossleuth_before>, 3>("before"),
     named<pass<lossleuth_after>, 3>("after"),
     named<fingerprint, 5>("fingerprint"),

@@ -1,13 +1,15 @@
-"""Where tensors lie in memory, asked of torch's C interface in one call for a whole list.
+"""What lies in tensors, asked of torch's C interface in one call for a whole list.
 
-The interface is the one that torch keeps stable for compiled models. Asking in Python takes eight
-calls for each tensor (`table.py`); that is done where torch or the library has no such interface.
+The interface is the one that torch keeps stable for compiled models; it wants the address of a
+pointer to a tensor's inner one. Asking in Python takes eight calls for each tensor (`table.py`);
+that is done where torch or the library has no such interface.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,13 +24,16 @@ _peek = torch._C._functorch.peek_interpreter_stack
 PLAIN = (Tensor, torch.nn.Parameter)
 # As `Torch` in `calls.cpp` has them.
 _FUNCTIONS = (
-    *("delete_tensor_object", "get_device_type", "get_layout", "get_dtype", "get_dim"),
-    *("get_sizes", "get_strides", "get_storage_size", "get_storage_offset", "get_data_ptr"),
+    *("get_device_type", "get_layout", "get_dtype", "get_dim", "get_sizes", "get_strides"),
+    *("get_storage_size", "get_storage_offset", "get_data_ptr"),
 )
 _NUMBERS = (
     *("device_type_cpu", "layout_strided", "dtype_float32", "dtype_float64"),
     *("dtype_bfloat16", "dtype_float16", "dtype_int32", "dtype_int64"),
 )
+# As `Names` in `updates.h` has them: what Adam and its kin keep things under.
+NAMES = ("params", "grad", "exp_avg", "exp_avg_sq", "step", "eps", "betas")
+_WORD = ctypes.sizeof(ctypes.c_void_p)
 
 
 class Places(NamedTuple):
@@ -43,24 +48,63 @@ class Places(NamedTuple):
     types: int
 
 
-class Handles:
-    """Asks torch's C interface about lists of tensors; it tells of plain memory only."""
+class OptimizerStep(NamedTuple):
+    """What a pass around an optimizer's step needs: a plan of `statistics.py`, and its objects."""
 
-    def __init__(self, locate: native.Call, numbers: native.Call) -> None:
-        self._locate, self._numbers = locate, numbers
+    plan: int
+    types: int
+    number: int
+    threads: int
+    parameters: list[Tensor]
+    groups: list[dict[str, Any]]
+
+
+class Handles:
+    """Asks about lists of tensors; what is not plain memory here is refused, with None or False."""
+
+    def __init__(self, calls: ModuleType) -> None:
         # Kept, since the native code has its address.
-        self._make = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors
-        self._interface = _interface(self._make)
-        self._address = self._interface.ctypes.data
+        self._interface = _interface()
+        address = self._interface.ctypes.data
+        self._locate = functools.partial(calls.locate, address)
+        self._numbers = functools.partial(calls.numbers, address)
+        self._before_step = functools.partial(calls.before_step, address)
+        self._after_step = functools.partial(calls.after_step, address)
+        self._fingerprint = functools.partial(calls.fingerprint_of, address)
+        self._others = functools.partial(calls.others_of, address)
 
     def locate(self, tensors: list[Any], places: Places) -> bool:
         """Write where tensors lie; whether each could be read by its address."""
-        return not is_inside_transform() and bool(self._locate(self._address, *places, tensors))
+        return not is_inside_transform() and bool(self._locate(*places, tensors))
 
     def numbers(self, tensors: list[Any]) -> list[float] | None:
         """The numbers in tensors of one element each."""
         found: list[float] | None
-        found = None if is_inside_transform() else self._numbers(self._address, tensors)
+        found = None if is_inside_transform() else self._numbers(tensors)
+        return found
+
+    def before_step(self, step: OptimizerStep) -> list[Tensor | None] | None:
+        """All gradients, after the pass over them and the parameters."""
+        found: list[Tensor | None] | None
+        found = None if is_inside_transform() else self._before_step(*step, NAMES)
+        return found
+
+    def after_step(self, step: OptimizerStep, state: Any) -> tuple[bytes, bytes] | None:
+        """What was measured in both passes, row by row, and the parameters' ages."""
+        found: tuple[bytes, bytes] | None
+        found = None if is_inside_transform() else self._after_step(*step, state, NAMES)
+        return found
+
+    def fingerprint(self, tensor: Any) -> tuple[int, int, int, int, int] | None:
+        """Of whole numbers: hash, count, largest, smallest, whether rows count up by one."""
+        found: tuple[int, int, int, int, int] | None
+        found = None if is_inside_transform() else self._fingerprint(tensor)
+        return found
+
+    def others(self, tensor: Any, ignored: int) -> int | None:
+        """How many whole numbers are not the one that is ignored."""
+        found: int | None
+        found = None if is_inside_transform() else self._others(ignored, tensor)
         return found
 
 
@@ -71,27 +115,69 @@ def handles() -> Handles | None:
     ...     assert found.numbers([torch.tensor(2.5), torch.tensor([7])]) == [2.5, 7.0]
     """
     library = native.load()
-    return None if library is None else _of(library)
+    return None if library is None or library.calls is None else _of(library.calls)
 
 
 @functools.cache
-def _of(library: native.Library) -> Handles | None:
-    if library.locate is None or library.numbers is None:
-        return None
+def _of(calls: ModuleType) -> Handles | None:
     try:
-        return Handles(library.locate, library.numbers)
-    except (AttributeError, OSError):
+        return Handles(calls)
+    except (AttributeError, OSError, LookupError):
         return None
 
 
-def _interface(make_handles: object) -> NDArray[np.int64]:
-    """What `Torch` in `calls.cpp` describes."""
+def _interface() -> NDArray[np.int64]:
+    """What `Torch` in `calls.cpp` describes; LookupError where tensors are not as expected."""
     # A library is asked for the symbols of those that it was linked with, too.
     library = ctypes.CDLL(torch._C.__file__)
     functions = [library[f"aoti_torch_{name}"] for name in _FUNCTIONS]
     addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
     numbers = [library[f"aoti_torch_{name}"]() for name in _NUMBERS]
-    return np.array([id(make_handles), *map(id, PLAIN), *addresses, *numbers], np.int64)
+    inner = _place_of_inner(library)
+    return np.array([*map(id, PLAIN), inner, *addresses, *numbers], np.int64)
+
+
+def _place_of_inner(library: ctypes.CDLL) -> int:
+    """How far into a tensor's object of Python the pointer to its inner tensor stands.
+
+    Torch does not say, but hands out handles, which show the pointer. It has to stand at one and
+    the same place in tensors of several kinds, and torch has to find their memory from there.
+    """
+    weight = torch.nn.Parameter(torch.ones(3, 2))
+    tensors = [weight, torch.arange(5), torch.ones(4)[1:], weight * 2, weight.detach()]
+    pointers = [_inner_of(tensor, library) for tensor in tensors]
+    found = {
+        place
+        for place in range(object.__basicsize__, min(kind.__basicsize__ for kind in PLAIN), _WORD)
+        if all(_word_at(id(t) + place) == p for t, p in zip(tensors, pointers, strict=True))
+    }
+    if len(found) != 1:
+        raise LookupError(f"expected one place of the inner tensor, found {sorted(found)}")
+    (place,) = found
+    for tensor in tensors:
+        data = ctypes.c_void_p()
+        handle = ctypes.c_void_p(id(tensor) + place)
+        library.aoti_torch_get_data_ptr(handle, ctypes.byref(data))
+        if data.value != tensor.data_ptr():
+            raise LookupError(f"expected a tensor at {tensor.data_ptr()}, found {data.value}")
+    return place
+
+
+def _inner_of(tensor: Tensor, library: ctypes.CDLL) -> int | None:
+    """The address of the inner tensor, which a handle points to."""
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    (capsule,) = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors([tensor])
+    handle = pointer(capsule, None)
+    try:
+        return _word_at(handle)
+    finally:
+        library.aoti_torch_delete_tensor_object(ctypes.c_void_p(handle))
+
+
+def _word_at(address: int) -> int | None:
+    return ctypes.c_void_p.from_address(address).value
 
 
 def is_inside_transform() -> bool:

@@ -43,10 +43,8 @@ class Library:
             raise Unusable(f"{path.name} cannot be loaded: {error}") from None
         # The functions of every step as functions of Python itself, where they could be built:
         # they take the same arguments, and a call costs a seventh.
-        calls = _calls(path)
-        # What `handles.py` asks torch through; only there.
-        self.locate: Call | None = getattr(calls, "locate", None)
-        self.numbers: Call | None = getattr(calls, "numbers", None)
+        # With them come those that `handles.py` asks torch through.
+        calls = self.calls = _calls(path)
         # An address, and numbers for it.
         self.put: Call = getattr(calls, "put", _put)
         try:
@@ -55,14 +53,15 @@ class Library:
             step = (_POINTER, ctypes.c_uint64, _COUNT)
             before = _function(library, "before", ctypes.c_int, *step)
             after = _function(library, "after", ctypes.c_int, *step)
-            # Tokens, bytes of each, rows, their width, how far apart they begin; four results.
+            # Tokens, bytes of each, rows, their width, how far apart they begin: hash,
+            # largest, smallest, whether rows count up by one; `_with_count` has the count second.
             batch = (_POINTER, _COUNT, _COUNT, _COUNT, _COUNT)
             fingerprint = _function(library, "fingerprint", None, *batch, _POINTER)
             # The same; the one that is ignored.
             others = _function(library, "others", _COUNT, *batch, _COUNT)
             self.before: Call = getattr(calls, "before", before)
             self.after: Call = getattr(calls, "after", after)
-            self.fingerprint: Call = getattr(calls, "fingerprint", _returning_four(fingerprint))
+            self.fingerprint: Call = getattr(calls, "fingerprint", _with_count(fingerprint))
             self.others: Call = getattr(calls, "others", others)
             # Targets, mask or 0, their count, the one that is ignored, columns: the first that is
             # wrong, or -1, and how many count.
@@ -150,12 +149,12 @@ def with_result(function: ctypes._NamedFuncPointer, kind: type) -> Call:
     return call
 
 
-def _returning_four(function: ctypes._NamedFuncPointer) -> Call:
-    def call(*arguments: int) -> tuple[int, ...]:
+def _with_count(function: ctypes._NamedFuncPointer) -> Call:
+    def call(address: int, size: int, rows: int, width: int, stride: int) -> tuple[int, ...]:
         out = _Four()
-        function(*arguments, out)
-        hashed, *rest = out
-        return hashed % 2**64, *rest
+        function(address, size, rows, width, stride, out)
+        hashed, largest, smallest, consecutive = out
+        return hashed % 2**64, rows * width, largest, smallest, consecutive == 1
 
     return call
 

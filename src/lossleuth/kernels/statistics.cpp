@@ -14,6 +14,7 @@
 
 #include "dispatch.h"
 #include "loops.h"
+#include "plan.h"
 #include "threads.h"
 
 #ifndef LOSSLEUTH_SOURCE
@@ -37,31 +38,7 @@ struct Tensor {
     int64_t count;
 };
 
-constexpr int64_t FIELDS = sizeof(Tensor) / 8;
-
-// Neighbouring blocks of a tensor of which a step looks at one (`blocks.py`).
-struct Group {
-    int64_t tensor;
-    int64_t first_block;
-    int64_t blocks;
-    int64_t length;  // of a block; a tensor's last can be shorter
-    int64_t slot;    // where in the tensor's copy the block goes
-};
-
-struct Groups {
-    const Group* groups;
-    int64_t count;
-};
-
-// What `statistics.py` hands over: `fields` has each field for all tensors, then the next.
-struct Plan {
-    const char (*fields)[8];
-    int64_t count;
-    Groups everything;
-    Groups selected;
-    double* results;
-    int64_t columns;
-};
+static_assert(sizeof(Tensor) == 8 * FIELDS);
 
 struct Step {
     std::vector<Tensor> tensors;

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Collection, Sequence, Sized
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from lossleuth.kernels.fallback import (
     pick,
     update_statistics,
 )
+from lossleuth.kernels.handles import OptimizerStep, handles
 from lossleuth.kernels.table import THRESHOLD, MemoryTable, Tensors
 from lossleuth.kernels.tokens import TokenFingerprint, count_supervised, token_fingerprint
 
@@ -151,6 +153,41 @@ class ParameterPass:
         self._forget()
         return self._results
 
+    def before_step(self, parameters: list[Tensor], groups: list[dict[str, Any]]) -> bool:
+        """As `before_update` for an optimizer's groups, in one call; False if that cannot be.
+
+        Then nothing was measured. `parameters` are those that the pass was made for.
+        """
+        self._step += 1
+        step = self._optimizer_step(parameters, groups)
+        gradients = None if self._torch is None else self._torch.before_step(step)
+        if gradients is None:
+            self._step -= 1
+            return False
+        self._forget()
+        self.reasons = {}
+        self._parameters, self._gradients = parameters, gradients
+        return True
+
+    def after_step(
+        self, state: dict[Any, Any], groups: list[dict[str, Any]]
+    ) -> tuple[bytes, bytes] | None:
+        """As `after_update` for an optimizer like Adam: `results`, and ages; None if it is not."""
+        if self._torch is None or self._uncopied:
+            return None
+        step = self._optimizer_step(self._parameters, groups)
+        found = self._torch.after_step(step, state)
+        if found is not None:
+            self._forget()
+        return found
+
+    def _optimizer_step(
+        self, parameters: list[Tensor], groups: list[dict[str, Any]]
+    ) -> OptimizerStep:
+        threads = self._threads or torch.get_num_threads()
+        addresses = self._plan_address, self._types_address
+        return OptimizerStep(*addresses, self._step, threads, parameters, groups)
+
     def results(self) -> bytes:
         """A copy of what was measured last, row by row; quicker than numpy's."""
         return self._view.tobytes()
@@ -182,6 +219,9 @@ class ParameterPass:
             np.int64,
         )
         self._plan_address = self._plan.ctypes.data
+        self._types_address = self._table.parameters.places.expected
+        # A single number may be still to be negated, which nobody asks in one call.
+        self._torch = None if self._table.parameters.has_singles else handles()
         self._thresholds_address = self._table.fields[THRESHOLD].ctypes.data
         self._forget()
 

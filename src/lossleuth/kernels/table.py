@@ -96,9 +96,9 @@ class Column:
         self._expected = None if dtypes is None else [TYPES.get(dtype, 0) for dtype in dtypes]
         self._wanted = np.array(self._expected or (), np.int64)
         # Only a single number can be plain memory and negated at once.
-        self._singles = 1 in self._counts
+        self.has_singles = 1 in self._counts
         self._handles = handles()
-        self._places = Places(
+        self.places = Places(
             fields[COUNT].ctypes.data,
             0 if dtypes is None else self._wanted.ctypes.data,
             self._addresses.ctypes.data,
@@ -121,9 +121,9 @@ class Column:
             self.unread = [i for i, t in enumerate(tensors) if t is not None and not types[i]]
 
     def _are_located(self, tensors: Tensors) -> bool:
-        if self._handles is None or not self._handles.locate(list(tensors), self._places):
+        if self._handles is None or not self._handles.locate(list(tensors), self.places):
             return False
-        return not (self._singles and any(map(Tensor.is_neg, cast(Sequence[Tensor], tensors))))
+        return not (self.has_singles and any(t.is_neg() for t in tensors if t is not None))
 
     def _look_up_each(self, tensors: Tensors) -> Found:
         """As `look_up`, with zeros for what is absent or cannot be read."""

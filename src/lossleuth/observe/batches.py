@@ -14,7 +14,6 @@ from lossleuth.kernels.tokens import TokenReader
 from lossleuth.observe.bigram import TokenPairs
 from lossleuth.observe.clipping import unwrapped
 from lossleuth.observe.origins import token_run
-from lossleuth.observe.sampling import is_sampled
 from lossleuth.observe.unigram import TargetCounts
 from lossleuth.observe.window import StepWindow, integer_tensors
 
@@ -66,22 +65,22 @@ class Batches:
             self._targets.append((targets, targets._version, ignored, classes))
         return len(self._targets) > MOST_WAITING
 
-    def look(self, window: StepWindow, step: int) -> None:
+    def look(self, window: StepWindow) -> None:
         """Enter what was used since the last time into the step's window."""
         if not self._tokens and not self._targets:
             return
         if is_inside_transform():
             # Inside a transform of `torch.func` every result of ours would be wrapped too.
             with temporarily_clear_interpreter_stack():
-                self._look(window, step)
+                self._look(window)
         else:
-            self._look(window, step)
+            self._look(window)
 
     def floors(self) -> dict[str, float]:
         """What the seen tokens allow, in nats per token."""
         return self._pairs.floors()
 
-    def _look(self, window: StepWindow, step: int) -> None:
+    def _look(self, window: StepWindow) -> None:
         tokens, self._tokens = self._tokens, []
         targets, self._targets = self._targets, []
         for tensor, version in tokens:
@@ -91,7 +90,7 @@ class Batches:
                 # Neither does a lookup that is the same everywhere.
                 if not seen.consecutive and seen.largest > seen.smallest:
                     window.lookups.append(seen)
-                    if is_sampled(step):
+                    if window.is_sampled:
                         self._pairs.add(tensor)
                     if len(self.runs) < MOST_RUNS:
                         _keep_run(self.runs, tensor)
@@ -104,7 +103,7 @@ class Batches:
                 window.unsupervised += not count
                 if len(self.target_runs) < MOST_RUNS and tensor.dim():
                     _keep_run(self.target_runs, tensor)
-                if is_sampled(step):
+                if window.is_sampled:
                     self._counts.add(tensor, ignored)
                     window.unigram = self._counts.entropy()
 

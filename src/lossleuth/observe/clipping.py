@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lossleuth.kernels.handles import Handles, handles
+
 # Past the method that a watch replaces.
 _item = torch._C.TensorBase.item
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
@@ -110,35 +112,21 @@ def unwrapped(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def kept(value: Any) -> Any:
-    """A number as it is now; from a device it is fetched later, so that nothing waits for it."""
+def kept(value: Any, torch_tells: Handles | None = None) -> Any:
+    """A number as it is now; from a device it is fetched later, so that nothing waits for it.
+
+    >>> kept(torch.tensor(2.5)), kept(torch.tensor(2.5), handles()), kept(2.5)
+    (2.5, 2.5, 2.5)
+    """
+    found = None if torch_tells is None else torch_tells.numbers([value])
+    # A single number may be plain memory and still to be negated.
+    if found is not None and not value.is_neg():
+        return found[0]
     if isinstance(value, Tensor) and _is_wrapped(value):
         value = unwrapped(value)
     if type(value) is Tensor and value.is_cpu and value.numel() == 1:
         return _item(value)
     return value.detach().clone() if isinstance(value, Tensor) else value
-
-
-class Unread:
-    """A number in a tensor, to be read later, if nobody has changed it by then."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._tensor, self._version = tensor, tensor._version
-
-    def __float__(self) -> float:
-        return plain_number(self._tensor) if self._tensor._version == self._version else math.nan
-
-
-def kept_lightly(value: Any) -> Any:
-    """As `kept`, but a result that nothing else hangs on is read only when it is asked for.
-
-    >>> float(kept_lightly(torch.tensor(2.5)))
-    2.5
-    """
-    # A tensor made in inference mode does not count its changes.
-    if type(value) is not Tensor or value.requires_grad or value.is_inference():
-        return kept(value)
-    return kept(value) if _is_wrapped(value) else Unread(value)
 
 
 def value_clip_effect(parameters: Sequence[Any], limit: float) -> tuple[float, float]:

@@ -62,11 +62,12 @@ class ClosedSteps:
             return
         ready: list[tuple[dict[str, Any], Matrix | None]] = []
         failed: Exception | None = None
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         try:
             matrices = self._table.matrices_of([step.measured for step in waiting])
             for step, matrix in zip(waiting, matrices, strict=True):
                 try:
-                    ready.append((self._scalars(step, matrix), matrix if len(matrix) else None))
+                    ready.append((self._scalars(step, matrix, memory), matrix if len(matrix) else None))
                 except Exception as error:
                     failed = error
         except Exception as error:
@@ -78,7 +79,7 @@ class ClosedSteps:
         if failed is not None:
             raise failed
 
-    def _scalars(self, step: ClosedStep, matrix: Matrix) -> dict[str, Any]:
+    def _scalars(self, step: ClosedStep, matrix: Matrix, memory: float) -> dict[str, Any]:
         window = step.window
         losses = [plain_number(loss) for loss in window.losses]
         norm = global_norm(matrix)
@@ -96,7 +97,7 @@ class ClosedSteps:
             "backwards": window.backwards,
             "updates": len(window.updated_by),
             "updated_by": window.updated_by,
-            "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "memory_mb": memory,
         }
         optional = {
             "loss": sum(losses) / len(losses) if losses else None,

@@ -71,11 +71,6 @@ def _ages(entries: list[Entry], torch_tells: Handles | None) -> list[float]:
 
 def _tensors(entries: list[Entry], names: tuple[str, ...]) -> list[Tensor | None]:
     """The tensor of each entry under the first of these names that it has."""
-    usual = names[0]
-    found = [entry.get(usual) if entry else None for entry in entries]
-    # Nearly always one look is enough.
-    if all(isinstance(tensor, Tensor) for tensor in found):
-        return found
     return [_first_of(entry, names) if entry else None for entry in entries]
 
 
@@ -90,12 +85,10 @@ def _thresholds(optimizer: torch.optim.Optimizer, ages: Sequence[float]) -> list
         epsilon, betas = group.get("eps"), group.get("betas")
         # Some optimizers have two of them, with a meaning of their own.
         epsilon = float(epsilon) if isinstance(epsilon, _NUMBERS) else math.nan
-        count = len(group["params"])
-        following = ages[len(found) : len(found) + count]
-        if following[1:] == following[:-1]:  # nearly always all are of one age
-            found += [epsilon * _correction(betas, age) for age in following[:1]] * count
-        else:
-            found += [epsilon * _correction(betas, age) for age in following]
+        following = ages[len(found) : len(found) + len(group["params"])]
+        # Nearly always all are of one age.
+        at_age = {age: epsilon * _correction(betas, age) for age in set(following)}
+        found += map(at_age.__getitem__, following)
     return found
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lossleuth.kernels.handles import handles
 from lossleuth.observe.activations import Activations
 from lossleuth.observe.batches import Batches
-from lossleuth.observe.clipping import Clip, kept, kept_lightly, plain_number, value_clip_effect
+from lossleuth.observe.clipping import Clip, kept, plain_number, value_clip_effect
 from lossleuth.observe.closed import ClosedStep, ClosedSteps
 from lossleuth.observe.evaluations import Evaluations, kind_of
 from lossleuth.observe.failures import Failures, guarded
@@ -54,6 +55,7 @@ class Observer:
         # On the clock of `perf_counter`; the record counts from the first of them.
         self._began = self._phase_began = perf_counter()
         self._window = StepWindow(0.0)
+        self._torch = handles()
         self._table = ParameterTable()
         self._closed = ClosedSteps(lambda: self.writer, self._table)
         self._declared = 0
@@ -101,14 +103,14 @@ class Observer:
         """Integers were looked up in a table, with gradients enabled."""
         self._begin_if_updated()
         if self._batches.looked_up(tokens):
-            self._batches.look(self._window, self.steps)
+            self._batches.look(self._window)
 
     @guarded
     def targets_used(self, scores: Tensor, targets: Any, ignored: int) -> None:
         """A cross-entropy was taken against class indices, with gradients enabled."""
         self._begin_if_updated()
         if self._batches.compared(scores, targets, ignored):
-            self._batches.look(self._window, self.steps)
+            self._batches.look(self._window)
 
     # forward and backward
 
@@ -123,12 +125,12 @@ class Observer:
         window = self._window
         window.backwards += 1
         self._note_place("backward")
-        self._batches.look(window, self.steps)
+        self._batches.look(window)
         window.end_micro_batch()
         for root in roots:
             if isinstance(root, Tensor) and root.numel() == 1:
                 scaled, loss = self._unscaled
-                window.losses.append(loss if scaled() is root else kept(root))
+                window.losses.append(loss if scaled() is root else kept(root, self._torch))
         # An optimizer that was made will most likely be used; if it is not, look for ourselves.
         self._unused_backwards += 1
         if self._table.has_optimizers:
@@ -158,7 +160,7 @@ class Observer:
     @guarded
     def clipped(self, norm: Any, limit: float) -> None:
         """Gradients were clipped by norm; `norm` is what it was."""
-        self._window.clips.append(Clip(kept_lightly(norm), float(limit)))
+        self._window.clips.append(Clip(kept(norm, self._torch), float(limit)))
         self._note_place("clip")
         self._limits_seen.add(float(limit))
         self._mark("clip")
@@ -199,10 +201,11 @@ class Observer:
         self._unused_backwards = 0
         self._note_place("update")
         window.updated_by.append(type(optimizer).__name__)
-        window.rates.extend(float(group.get("lr", math.nan)) for group in optimizer.param_groups)
+        groups = optimizer.param_groups
+        window.rates += [float(group.get("lr", math.nan)) for group in groups]
         if len(self._rates_seen) < MOST_RATES:
             self._rates_seen.update(window.rates)
-        betas = optimizer.param_groups[0].get("betas")
+        betas = groups[0].get("betas")
         window.betas = (float(betas[0]), float(betas[1])) if betas else None
         self._table.after_update(optimizer)
         self.taping.after_update(optimizer)
@@ -250,7 +253,7 @@ class Observer:
 
     def _note_place(self, phase: str) -> None:
         """Which line of the user's makes this part of a step; it seldom changes."""
-        if is_sampled(self.steps):
+        if self._window.is_sampled:
             self._window.places.setdefault(phase, user_place(4) or "")
 
     def _mark(self, phase: str) -> None:
@@ -261,7 +264,7 @@ class Observer:
 
     def _close(self) -> None:
         window, now = self._window, perf_counter()
-        self._batches.look(window, self.steps)
+        self._batches.look(window)
         window.end_micro_batch()
         self._declare_parameters()
         self._declare_settings()
@@ -269,8 +272,8 @@ class Observer:
         measured = self._table.take_measured()
         self._phase_began = now
         now -= self._began
-        self._window = StepWindow(now)
         number, self.steps = self.steps, self.steps + 1
+        self._window = StepWindow(now, is_sampled(self.steps))
         self._closed.add(ClosedStep(number, window, now, own, measured))
         self._end_tape(number)
         self.taping.begin(self.steps)

@@ -31,7 +31,7 @@ MOST_GROUPS = 8
 UPDATE_SQUARES = COLUMNS.index("update_squares")
 
 
-@dataclass
+@dataclass(eq=False)
 class _Group:
     """Parameters that are updated together, and the pass that measures them."""
 
@@ -40,14 +40,20 @@ class _Group:
     rows: NDArray[np.intp]
     divisors: Matrix
 
+    def __post_init__(self) -> None:
+        self._in_order = np.array_equal(self.rows, np.arange(len(self.rows)))
+
+    def is_all(self, count: int) -> bool:
+        """Whether these are all parameters, in the order of the rows."""
+        return self._in_order and len(self.rows) == count
+
 
 class Measured(NamedTuple):
     """What a pass found in a group of parameters: sums over elements, and ages in updates."""
 
-    rows: NDArray[np.intp]
-    divisors: Matrix
+    group: _Group
     sums: bytes
-    ages: list[float]
+    ages: bytes
 
 
 class ParameterTable:
@@ -85,6 +91,9 @@ class ParameterTable:
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Measure the gradients that an optimizer is about to use."""
+        latest = self._latest
+        if latest and latest.measured.before_step(latest.parameters, optimizer.param_groups):
+            return
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         group = self._group(parameters)
         group.measured.before_update(parameters, [p.grad for p in parameters])
@@ -93,11 +102,16 @@ class ParameterTable:
         """Measure what the optimizer made of them."""
         if id(optimizer) not in self._optimizers:
             self._remember(optimizer)
+        latest = self._latest
+        found = latest and latest.measured.after_step(optimizer.state, optimizer.param_groups)
+        if latest and found:
+            self._measured.append(Measured(latest, *found))
+            return
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         group = self._group(parameters)
         first, second, ages, thresholds = moments_of(optimizer, parameters, self._torch)
         group.measured.after_update(first, second, thresholds)
-        self._measured.append(Measured(group.rows, group.divisors, group.measured.results(), ages))
+        self._add(group, ages)
 
     def _remember(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizers_seen += 1
@@ -136,9 +150,12 @@ class ParameterTable:
         moved = sums[:, UPDATE_SQUARES]
         if not np.nansum(moved > 0) and not np.isnan(moved).all():
             return []
-        ages = [math.nan] * len(nothing)
-        self._measured.append(Measured(group.rows, group.divisors, group.measured.results(), ages))
+        self._add(group, [math.nan] * len(nothing))
         return [BY_HAND]
+
+    def _add(self, group: _Group, ages: list[float]) -> None:
+        measured = Measured(group, group.measured.results(), np.array(ages).tobytes())
+        self._measured.append(measured)
 
     # rows
 
@@ -154,15 +171,19 @@ class ParameterTable:
     def matrices_of(self, steps: Sequence[list[Measured]]) -> list[Matrix]:
         """Readings of each step with a row for each parameter known by now; NaN if not updated."""
         count = len(self.names)
-        matrix = missing(len(steps) * count)
-        found = [(i * count, measured) for i, step in enumerate(steps) for measured in step]
-        if found:
-            rows = np.concatenate([first + measured.rows for first, measured in found])
-            sums = np.frombuffer(b"".join([measured.sums for _, measured in found]))
-            per = np.concatenate([measured.divisors for _, measured in found])
-            ages = np.concatenate([measured.ages for _, measured in found])
-            matrix[rows] = readings(sums.reshape(len(rows), -1), per, ages)
-        return list(matrix.reshape(len(steps), count, len(READINGS)))
+        measured = [one for step in steps for one in step]
+        if not measured:
+            return list(missing(len(steps) * count).reshape(len(steps), count, -1))
+        sums = np.frombuffer(b"".join([one.sums for one in measured])).reshape(-1, len(COLUMNS))
+        ages = np.frombuffer(b"".join([one.ages for one in measured]))
+        found = readings(sums, np.concatenate([one.group.divisors for one in measured]), ages)
+        # Nearly always each step updates everything once.
+        if not all(len(step) == 1 and step[0].group.is_all(count) for step in steps):
+            ranges = [i * count + one.group.rows for i, step in enumerate(steps) for one in step]
+            matrix = missing(len(steps) * count)
+            matrix[np.concatenate(ranges)] = found
+            found = matrix
+        return list(found.reshape(len(steps), count, len(READINGS)))
 
     def _group(self, parameters: list[Tensor]) -> _Group:
         latest = self._latest

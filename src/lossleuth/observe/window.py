@@ -20,6 +20,8 @@ class StepWindow:
     """One step in the making."""
 
     began: float
+    # Whether what seldom changes is looked at in it.
+    is_sampled: bool = True
     losses: list[Any] = field(default_factory=list)
     reads: list[tuple[Any, str]] = field(default_factory=list)
     clips: list[Clip] = field(default_factory=list)
