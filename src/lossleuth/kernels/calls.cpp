@@ -161,6 +161,11 @@ bool is_of(char kind, PyObject* object) {
          : kind == 'N' ? Names::are(object) : true;
 }
 
+// As CALL, of tensors that lie in memory; None where they may not.
+template <PyObject* (*CALL)(const Given&)> PyObject* outside(const Given& given) {
+    return given.torch().is_inside_transform() ? nothing() : CALL(given);
+}
+
 // A function of Python with COUNT whole numbers as arguments, and objects of these kinds.
 template <PyObject* (*CALL)(const Given&), int COUNT, char... KINDS>
 PyObject* method(PyObject*, PyObject* const* arguments, Py_ssize_t count) try {
@@ -188,12 +193,12 @@ PyMethodDef named(const char* name) {
 }
 
 PyMethodDef METHODS[] = {
-    named<locate, 5, 'L'>("locate"),
-    named<numbers, 1, 'L'>("numbers"),
-    named<before_step, 5, 'L', 'L', 'N'>("before_step"),
-    named<after_step, 5, 'L', 'L', 'D', 'N'>("after_step"),
-    named<fingerprint_of, 1, '*'>("fingerprint_of"),
-    named<others_of, 2, '*'>("others_of"),
+    named<outside<locate>, 5, 'L'>("locate"),
+    named<outside<numbers>, 1, 'L'>("numbers"),
+    named<outside<before_step>, 5, 'L', 'L', 'N'>("before_step"),
+    named<outside<after_step>, 5, 'L', 'L', 'D', 'N'>("after_step"),
+    named<outside<fingerprint_of>, 1, '*'>("fingerprint_of"),
+    named<outside<others_of>, 2, '*'>("others_of"),
     named<put, 1, 'L'>("put"),
     named<pass<lossleuth_before>, 3>("before"),
     named<pass<lossleuth_after>, 3>("after"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -48,64 +49,44 @@ class Places(NamedTuple):
     types: int
 
 
-class OptimizerStep(NamedTuple):
-    """What a pass around an optimizer's step needs: a plan of `statistics.py`, and its objects."""
+class Plan(NamedTuple):
+    """Addresses of what the passes over parameters need: `Plan` in `plan.h`, and all types."""
 
     plan: int
     types: int
-    number: int
-    threads: int
-    parameters: list[Tensor]
-    groups: list[dict[str, Any]]
 
 
 class Handles:
-    """Asks about lists of tensors; what is not plain memory here is refused, with None or False."""
+    """Asks about lists of tensors, each time in one call of the native library.
+
+    What is not plain memory here, or perhaps is not, inside a transform of `torch.func`, is
+    refused with None; or with False, where that is the answer.
+    """
 
     def __init__(self, calls: ModuleType) -> None:
         # Kept, since the native code has its address.
         self._interface = _interface()
-        address = self._interface.ctypes.data
-        self._locate = functools.partial(calls.locate, address)
-        self._numbers = functools.partial(calls.numbers, address)
-        self._before_step = functools.partial(calls.before_step, address)
-        self._after_step = functools.partial(calls.after_step, address)
-        self._fingerprint = functools.partial(calls.fingerprint_of, address)
-        self._others = functools.partial(calls.others_of, address)
 
-    def locate(self, tensors: list[Any], places: Places) -> bool:
-        """Write where tensors lie; whether each could be read by its address."""
-        return not is_inside_transform() and bool(self._locate(*places, tensors))
+        def asking(function: Callable[..., Any]) -> Callable[..., Any]:
+            # No function of Python in between: each costs 1 us where these are called.
+            return functools.partial(function, self._interface.ctypes.data)
 
-    def numbers(self, tensors: list[Any]) -> list[float] | None:
-        """The numbers in tensors of one element each."""
-        found: list[float] | None
-        found = None if is_inside_transform() else self._numbers(tensors)
-        return found
-
-    def before_step(self, step: OptimizerStep) -> list[Tensor | None] | None:
-        """All gradients, after the pass over them and the parameters."""
-        found: list[Tensor | None] | None
-        found = None if is_inside_transform() else self._before_step(*step, NAMES)
-        return found
-
-    def after_step(self, step: OptimizerStep, state: Any) -> tuple[bytes, bytes] | None:
-        """What was measured in both passes, row by row, and the parameters' ages."""
-        found: tuple[bytes, bytes] | None
-        found = None if is_inside_transform() else self._after_step(*step, state, NAMES)
-        return found
-
-    def fingerprint(self, tensor: Any) -> tuple[int, int, int, int, int] | None:
-        """Of whole numbers: hash, count, largest, smallest, whether rows count up by one."""
-        found: tuple[int, int, int, int, int] | None
-        found = None if is_inside_transform() else self._fingerprint(tensor)
-        return found
-
-    def others(self, tensor: Any, ignored: int) -> int | None:
-        """How many whole numbers are not the one that is ignored."""
-        found: int | None
-        found = None if is_inside_transform() else self._others(ignored, tensor)
-        return found
+        # Write where tensors lie, given the four `Places`; whether each could be read there.
+        self.locate: Callable[[int, int, int, int, list[Any]], bool | None]
+        self.locate = asking(calls.locate)
+        # The numbers in tensors of one element each.
+        self.numbers: Callable[[list[Any]], list[float] | None] = asking(calls.numbers)
+        # Given a `Plan`, the step's number, threads, parameters, groups and `NAMES`: all
+        # gradients, after the pass over them and the parameters of an optimizer's groups.
+        self.before_step: Callable[..., list[Tensor | None] | None] = asking(calls.before_step)
+        # The same with the optimizer's state before the names: what was measured in both passes,
+        # row by row, and the parameters' ages.
+        self.after_step: Callable[..., tuple[bytes, bytes] | None] = asking(calls.after_step)
+        # Of a tensor of whole numbers: hash, count, largest, smallest, whether rows count up by 1.
+        self.fingerprint: Callable[[Any], tuple[int, int, int, int, bool] | None]
+        self.fingerprint = asking(calls.fingerprint_of)
+        # How many of them are not the one that is given first.
+        self.others: Callable[[int, Any], int | None] = asking(calls.others_of)
 
 
 def handles() -> Handles | None:
@@ -134,7 +115,7 @@ def _interface() -> NDArray[np.int64]:
     addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
     numbers = [library[f"aoti_torch_{name}"]() for name in _NUMBERS]
     inner = _place_of_inner(library)
-    return np.array([*map(id, PLAIN), inner, *addresses, *numbers], np.int64)
+    return np.array([id(_peek), *map(id, PLAIN), inner, *addresses, *numbers], np.int64)
 
 
 def _place_of_inner(library: ctypes.CDLL) -> int:

@@ -54,27 +54,40 @@ template <class Real> INLINE Real epsilon_of(double threshold) {
     return static_cast<Real>(threshold > SMALLEST_EPSILON ? threshold : SMALLEST_EPSILON);
 }
 
+template <class Real> INLINE double zeros_in(const Real* x, int64_t n) {
+    typename Bits<Real>::Word zeros = 0;
+#pragma omp simd reduction(+ : zeros)
+    for (int64_t i = 0; i < n; i++) zeros += magnitude(x[i]) == 0;
+    return static_cast<double>(zeros);
+}
+template <class Real> INLINE double nonfinite_in(const Real* x, int64_t n) {
+    typename Bits<Real>::Word nonfinite = 0;
+#pragma omp simd reduction(+ : nonfinite)
+    for (int64_t i = 0; i < n; i++) nonfinite += magnitude(x[i]) > Bits<Real>::FINITE;
+    return static_cast<double>(nonfinite);
+}
+
+// What there is most often none of is counted only where there is some.
 template <class Real> INLINE void add_gradient(const Real* x, int64_t n, GradientPart& part) {
     using Word = typename Bits<Real>::Word;
     double sum = 0, squares = 0;
-    Word largest = 0, zeros = 0, nonfinite = 0;
-#pragma omp simd reduction(+ : sum, squares, zeros, nonfinite) reduction(max : largest)
+    Word largest = 0, smallest = Bits<Real>::SIGNLESS;
+#pragma omp simd reduction(+ : sum, squares) reduction(max : largest) reduction(min : smallest)
     for (int64_t i = 0; i < n; i++) {
         const double value = x[i];
         const Word size = magnitude(x[i]);
         sum += value;
         squares += value * value;
         largest = size > largest ? size : largest;
-        zeros += size == 0;
-        nonfinite += size > Bits<Real>::FINITE;
+        smallest = size < smallest ? size : smallest;
     }
     Real bound;
     std::memcpy(&bound, &largest, sizeof bound);
     part.sum += sum;
     part.squares += squares;
     part.largest = larger(part.largest, bound);
-    part.zeros += static_cast<double>(zeros);
-    part.nonfinite += static_cast<double>(nonfinite);
+    if (smallest == 0) part.zeros += zeros_in(x, n);
+    if (largest > Bits<Real>::FINITE) part.nonfinite += nonfinite_in(x, n);
 }
 
 // Returns how many elements did not change.
@@ -82,19 +95,18 @@ template <class Real>
 INLINE int64_t add_update(const Real* p, const Real* before, int64_t n, UpdatePart& part) {
     using Word = typename Bits<Real>::Word;
     double weights = 0, updates = 0;
-    Word nonfinite = 0, unchanged = 0;
-#pragma omp simd reduction(+ : weights, updates, nonfinite, unchanged)
+    Word unchanged = 0;
+#pragma omp simd reduction(+ : weights, updates, unchanged)
     for (int64_t i = 0; i < n; i++) {
         const double now = p[i];
         const double change = now - static_cast<double>(before[i]);
         weights += now * now;
         updates += change * change;
-        nonfinite += magnitude(p[i]) > Bits<Real>::FINITE;
         unchanged += p[i] == before[i];
     }
     part.weight_squares += weights;
     part.update_squares += updates;
-    part.weight_nonfinite += static_cast<double>(nonfinite);
+    if (weights - weights != 0) part.weight_nonfinite += nonfinite_in(p, n);
     return unchanged;
 }
 

@@ -64,7 +64,6 @@ struct Span {
 };
 
 constexpr int64_t BLOCK = 4096;       // elements that are looked at in one go, from cache
-constexpr int64_t ALONE = 1'000'000;  // below this many elements one thread does it
 constexpr int64_t BATCH = 4;          // groups that a thread takes at once
 
 // The block that a step looks at, as `blocks.py` picks it too.
@@ -122,13 +121,6 @@ void measure_update(const Tensor& t, Span span, int64_t slot, UpdatePart& part) 
 bool any_double(const Tensor& t) {
     return t.parameter_type == FLOAT64 || t.first_type == FLOAT64 || t.second_type == FLOAT64 ||
            (t.first_type == ABSENT && t.gradient_type == FLOAT64);
-}
-
-int64_t elements_of(const Step& step, const Groups& all) {
-    int64_t elements = 0;
-    for (int64_t i = 0; i < all.count; i++)
-        elements += std::min(all.groups[i].length, step.tensors[all.groups[i].tensor].count);
-    return elements;
 }
 
 // Calls `add(i)` for each group of a tensor, in order; whether there was one.
@@ -205,8 +197,6 @@ EXPORTED int lossleuth_before(const Plan* plan, uint64_t number, int64_t threads
     const Step step(*plan, number);
     const Groups &all = step.everything, &selected = step.selected;
     std::vector<GradientPart> parts(all.count);
-    const int64_t elements = elements_of(step, all) + elements_of(step, selected);
-    if (elements < ALONE) threads = 1;
     share(all.count + selected.count, BATCH, threads, [&](int64_t i, int64_t) noexcept {
         if (i < all.count) {
             const Tensor& t = step.tensors[all.groups[i].tensor];
@@ -235,7 +225,6 @@ EXPORTED int lossleuth_after(const Plan* plan, uint64_t number, int64_t threads)
     const Step step(*plan, number);
     const Groups& selected = step.selected;
     std::vector<UpdatePart> parts(selected.count);
-    if (elements_of(step, selected) < ALONE) threads = 1;
     share(selected.count, BATCH, threads, [&](int64_t i, int64_t) noexcept {
         const Group& group = selected.groups[i];
         const Tensor& t = step.tensors[group.tensor];

@@ -27,7 +27,7 @@ from lossleuth.kernels.fallback import (
     pick,
     update_statistics,
 )
-from lossleuth.kernels.handles import OptimizerStep, handles
+from lossleuth.kernels.handles import NAMES, Plan, handles
 from lossleuth.kernels.table import THRESHOLD, MemoryTable, Tensors
 from lossleuth.kernels.tokens import TokenFingerprint, count_supervised, token_fingerprint
 
@@ -51,6 +51,8 @@ COLUMNS = (
     "second_under_epsilon",  # elements with sqrt(v) < threshold
     "seen_share",  # of the elements that all columns but the gradient's speak of
 )
+# Below this many elements one thread takes a pass.
+ALONE = 1_000_000
 GRADIENT = slice(0, 5)
 UPDATE = slice(5, 15)
 GRADIENT_SQUARES = COLUMNS.index("gradient_squares")
@@ -120,7 +122,7 @@ class ParameterPass:
             if self._table.parameters.unread and self._fit(parameters):
                 self._table.parameters.refresh(parameters)
             self._table.gradients.refresh(gradients)
-            self._run(self._library.before)
+            self._run(self._library.before, self._before_elements)
             self._uncopied = self._table.parameters.unread
             unmeasured = self._table.gradients.unread
         self._parameters, self._gradients = list(parameters), list(gradients)
@@ -158,35 +160,31 @@ class ParameterPass:
 
         Then nothing was measured. `parameters` are those that the pass was made for.
         """
-        self._step += 1
-        step = self._optimizer_step(parameters, groups)
-        gradients = None if self._torch is None else self._torch.before_step(step)
-        if gradients is None:
-            self._step -= 1
+        if self._torch is None:
+            return False
+        step, threads = self._step + 1, self._threads_for(self._before_elements)
+        found = self._torch.before_step(*self._addresses, step, threads, parameters, groups, NAMES)
+        if found is None:
             return False
         self._forget()
-        self.reasons = {}
-        self._parameters, self._gradients = parameters, gradients
+        self._step, self.reasons = step, {}
+        self._parameters, self._gradients = parameters, found
         return True
 
     def after_step(
-        self, state: dict[Any, Any], groups: list[dict[str, Any]]
+        self, groups: list[dict[str, Any]], state: dict[Any, Any]
     ) -> tuple[bytes, bytes] | None:
         """As `after_update` for an optimizer like Adam: `results`, and ages; None if it is not."""
-        if self._torch is None or self._uncopied:
+        if self._torch is None or self._uncopied or not self._parameters:
             return None
-        step = self._optimizer_step(self._parameters, groups)
-        found = self._torch.after_step(step, state)
+        threads = self._threads_for(self._after_elements)
+        parameters = list(self._parameters)
+        found = self._torch.after_step(
+            *self._addresses, self._step, threads, parameters, groups, state, NAMES
+        )
         if found is not None:
             self._forget()
         return found
-
-    def _optimizer_step(
-        self, parameters: list[Tensor], groups: list[dict[str, Any]]
-    ) -> OptimizerStep:
-        threads = self._threads or torch.get_num_threads()
-        addresses = self._plan_address, self._types_address
-        return OptimizerStep(*addresses, self._step, threads, parameters, groups)
 
     def results(self) -> bytes:
         """A copy of what was measured last, row by row; quicker than numpy's."""
@@ -206,6 +204,8 @@ class ParameterPass:
         self._dtypes = [parameter.dtype for parameter in parameters]
         self._everything = groups(self._counts, every=1)
         self._selected = groups(self._counts, self._every)
+        self._after_elements = int(spans(self._selected, self._counts, 0)[1].sum())
+        self._before_elements = sum(self._counts) + self._after_elements
         self._table = MemoryTable(parameters, self._selected)
         self._results = np.full((len(parameters), len(COLUMNS)), math.nan)
         self._view = self._results.data
@@ -219,7 +219,7 @@ class ParameterPass:
             np.int64,
         )
         self._plan_address = self._plan.ctypes.data
-        self._types_address = self._table.parameters.places.expected
+        self._addresses = Plan(self._plan_address, self._table.parameters.places.expected)
         # A single number may be still to be negated, which nobody asks in one call.
         self._torch = None if self._table.parameters.has_singles else handles()
         self._thresholds_address = self._table.fields[THRESHOLD].ctypes.data
@@ -230,9 +230,11 @@ class ParameterPass:
         self._parameters, self._gradients, self._first, self._second = [], [], [], []
         self._uncopied, self._kept, self._all_spans = (), {}, None
 
-    def _run(self, function: Callable[[int, int, int], int]) -> None:
-        threads = self._threads or torch.get_num_threads()
-        if function(self._plan_address, self._step, threads):
+    def _threads_for(self, elements: int) -> int:
+        return self._threads or (1 if elements < ALONE else torch.get_num_threads())
+
+    def _run(self, function: Callable[[int, int, int], int], elements: int) -> None:
+        if function(self._plan_address, self._step, self._threads_for(elements)):
             raise MemoryError("no memory for the statistics of parameters")
 
     def _after_natively(self, library: native.Library) -> Collection[int]:
@@ -249,9 +251,9 @@ class ParameterPass:
             left.update(i for i in table.gradients.unread if self._first[i] is None)
         if left:
             with table.without(left):
-                self._run(library.after)
+                self._run(library.after, self._after_elements)
         else:
-            self._run(library.after)
+            self._run(library.after, self._after_elements)
         return left
 
     def _measure_each(

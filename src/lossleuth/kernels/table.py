@@ -121,7 +121,7 @@ class Column:
             self.unread = [i for i, t in enumerate(tensors) if t is not None and not types[i]]
 
     def _are_located(self, tensors: Tensors) -> bool:
-        if self._handles is None or not self._handles.locate(list(tensors), self.places):
+        if self._handles is None or not self._handles.locate(*self.places, list(tensors)):
             return False
         return not (self.has_singles and any(t.is_neg() for t in tensors if t is not None))
 

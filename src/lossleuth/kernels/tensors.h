@@ -18,6 +18,7 @@ using Failed = int32_t;  // not 0 when torch refuses; it is asked nothing that i
 
 // What `handles.py` hands over: objects of Python, addresses of functions, numbers of torch's.
 struct Torch {
+    PyObject* transform;     // a function: the transform of `torch.func` that we are in, or None
     PyTypeObject* plain[2];  // subclasses of these may keep their values anywhere
     int64_t inner;           // how far into such an object the pointer to its inner tensor stands
     Failed (*device_type)(Handle, int32_t*);
@@ -31,6 +32,13 @@ struct Torch {
     Failed (*data_ptr)(Handle, const char**);
     int64_t processor, strided;
     int64_t dtypes[6];  // in the order of the types below
+
+    // Inside a transform a tensor may be a wrapper without memory.
+    bool is_inside_transform() const {
+        PyObject* found = PyObject_CallFunctionObjArgs(transform, nullptr);
+        Py_XDECREF(found);
+        return found != Py_None;
+    }
 
     bool is_plain(PyObject* object) const {
         return Py_TYPE(object) == plain[0] || Py_TYPE(object) == plain[1];

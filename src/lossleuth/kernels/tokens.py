@@ -59,7 +59,8 @@ class TokenReader:
         """What `token_fingerprint` returns."""
         seen = None if self._torch is None else self._torch.fingerprint(tensor)
         if seen is not None:
-            return TokenFingerprint(*seen)
+            # As `TokenFingerprint(*seen)`, at a quarter of the price.
+            return tuple.__new__(TokenFingerprint, seen)
         rows = _rows(tensor)
         number, width = rows.number, rows.width
         if not number * width:
@@ -72,7 +73,7 @@ class TokenReader:
 
     def supervised(self, targets: Tensor, ignored: int) -> int:
         """What `count_supervised` returns."""
-        others = None if self._torch is None else self._torch.others(targets, ignored)
+        others = None if self._torch is None else self._torch.others(ignored, targets)
         if others is not None:
             return others
         rows = _rows(targets)

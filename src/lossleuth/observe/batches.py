@@ -60,7 +60,8 @@ class Batches:
     def compared(self, scores: Tensor, targets: Any, ignored: int) -> bool:
         """A cross-entropy was taken; whether the time has come to look at its targets."""
         if isinstance(targets, Tensor) and not targets.is_floating_point():
-            classes = scores.shape[0 if scores.dim() == 1 else 1]
+            shape = scores.shape
+            classes = shape[0 if len(shape) == 1 else 1]
             targets = unwrapped(targets)
             self._targets.append((targets, targets._version, ignored, classes))
         return len(self._targets) > MOST_WAITING

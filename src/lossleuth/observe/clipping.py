@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,8 +27,7 @@ class Clip:
     cosine: float | None = None
 
 
-@dataclass(frozen=True)
-class ClipEffect:
+class ClipEffect(NamedTuple):
     """What clipping did to the whole gradient."""
 
     norm_before: float

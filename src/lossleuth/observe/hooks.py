@@ -10,6 +10,7 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from types import ModuleType
 from typing import Any
 
@@ -125,7 +126,9 @@ class Hooks:
                 return observer.taping.run_backward(original, t_outputs, args, kwargs)
             finally:
                 self._depth -= 1
-                observer.backward_ends()
+                observer.backward_ended = perf_counter()
+                if not observer.optimizers:
+                    observer.backward_ends()
                 self._changes.backward_ends()
 
         functools.update_wrapper(run_backward, original)

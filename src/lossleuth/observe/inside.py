@@ -36,10 +36,11 @@ class Watching:
         self.stop()
 
 
-def watch(*_watched: Any, out: str | Path | None = None, activations: bool = False) -> Watching:
+def watch(*watched: Any, out: str | Path | None = None, activations: bool = False) -> Watching:
     """Record every training step of this process from now on.
 
-    Model and optimizer may be given for the reader's sake; what trains is found by itself.
+    Model and optimizers may be given; what trains is found by itself, but an optimizer that is
+    given is known from the first step on.
 
     >>> import tempfile, torch
     >>> model = torch.nn.Linear(2, 1)
@@ -57,4 +58,6 @@ def watch(*_watched: Any, out: str | Path | None = None, activations: bool = Fal
     order = Order(str(directory), program.header(), os.getpid(), activations)
     started = Watch(order, main=True)
     started.start()
+    for optimizer in filter(lambda thing: hasattr(thing, "param_groups"), watched):
+        started.adopt(optimizer)
     return Watching(started, directory)

@@ -57,6 +57,10 @@ class Observer:
         self._window = StepWindow(0.0)
         self._torch = handles()
         self._table = ParameterTable()
+        # Those that have made an update, by their identity.
+        self.optimizers = self._table.known
+        # When the engine has run last, until that is added to its step.
+        self.backward_ended: float | None = None
         self._closed = ClosedSteps(lambda: self.writer, self._table)
         self._declared = 0
         self._changed = ChangedSettings()
@@ -133,19 +137,17 @@ class Observer:
                 window.losses.append(loss if scaled() is root else kept(root, self._torch))
         # An optimizer that was made will most likely be used; if it is not, look for ourselves.
         self._unused_backwards += 1
-        if self._table.has_optimizers:
+        if self.optimizers:
             return
         if not self.made_optimizers or self._unused_backwards > PATIENCE:
             self._table.note_roots(roots)
 
     @guarded
     def backward_ends(self) -> None:
-        """The engine has run."""
-        self._mark("backward")
-        if not self._table.has_optimizers:
-            self._table.before_hand_update()
-            if not self.made_optimizers:
-                self.taping.begin(self.steps + 1, patient=True)
+        """The engine has run, and no optimizer has made an update yet."""
+        self._table.before_hand_update()
+        if not self.made_optimizers:
+            self.taping.begin(self.steps + 1, patient=True)
 
     @guarded
     def loss_scaled(self, scaler: Any, loss: Any, scaled: Any) -> None:
@@ -244,7 +246,7 @@ class Observer:
         """Close the step before, if what happens now belongs to the next."""
         if self._updating or self._within_update:
             return
-        if not self._window.updated and not self._table.has_optimizers:
+        if not self._window.updated and not self.optimizers:
             for by in self._table.hand_updates():
                 self._window.updated_by.append(by)
                 self.hand_updated()
@@ -258,12 +260,22 @@ class Observer:
 
     def _mark(self, phase: str) -> None:
         now = perf_counter()
+        self._end_backward()
+        self._add_seconds(phase, now)
+
+    def _end_backward(self) -> None:
+        ended, self.backward_ended = self.backward_ended, None
+        if ended is not None:
+            self._add_seconds("backward", ended)
+
+    def _add_seconds(self, phase: str, until: float) -> None:
         seconds = self._window.seconds
-        seconds[phase] = seconds.get(phase, 0.0) + now - self._phase_began
-        self._phase_began = now
+        seconds[phase] = seconds.get(phase, 0.0) + until - self._phase_began
+        self._phase_began = until
 
     def _close(self) -> None:
         window, now = self._window, perf_counter()
+        self._end_backward()
         self._batches.look(window)
         window.end_micro_batch()
         self._declare_parameters()

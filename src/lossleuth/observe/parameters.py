@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import is_
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,12 +48,9 @@ class _Group:
         return self._in_order and len(self.rows) == count
 
 
-class Measured(NamedTuple):
-    """What a pass found in a group of parameters: sums over elements, and ages in updates."""
-
-    group: _Group
-    sums: bytes
-    ages: bytes
+# What a pass found in a group of parameters: sums over elements, and ages in updates. A plain
+# tuple, since one with names takes 3 us where it is made.
+Measured = tuple[_Group, bytes, bytes]
 
 
 class ParameterTable:
@@ -67,7 +64,8 @@ class ParameterTable:
         # How many optimizers have ever made an update.
         self.optimizers_seen = 0
         self._rows: dict[int, tuple[int, weakref.ref[Tensor]]] = {}
-        self._optimizers: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
+        # Optimizers that have made an update and are still there, by their identity.
+        self.known: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
         self._groups: dict[tuple[int, ...], _Group] = {}
         self._latest: _Group | None = None
         self._measured: list[Measured] = []
@@ -79,13 +77,8 @@ class ParameterTable:
     @property
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """Optimizers that have made an update and are still there."""
-        found = [reference() for reference in list(self._optimizers.values())]
+        found = [reference() for reference in list(self.known.values())]
         return [optimizer for optimizer in found if optimizer is not None]
-
-    @property
-    def has_optimizers(self) -> bool:
-        """Whether there is one."""
-        return bool(self._optimizers)
 
     # updates by an optimizer
 
@@ -100,12 +93,12 @@ class ParameterTable:
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Measure what the optimizer made of them."""
-        if id(optimizer) not in self._optimizers:
+        if id(optimizer) not in self.known:
             self._remember(optimizer)
         latest = self._latest
-        found = latest and latest.measured.after_step(optimizer.state, optimizer.param_groups)
+        found = latest and latest.measured.after_step(optimizer.param_groups, optimizer.state)
         if latest and found:
-            self._measured.append(Measured(latest, *found))
+            self._measured.append((latest, *found))
             return
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         group = self._group(parameters)
@@ -115,14 +108,14 @@ class ParameterTable:
 
     def _remember(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizers_seen += 1
-        key, optimizers = id(optimizer), self._optimizers
+        key, optimizers = id(optimizer), self.known
         optimizers[key] = weakref.ref(optimizer, lambda _: optimizers.pop(key, None))
 
     # updates by hand
 
     def note_roots(self, roots: Sequence[Any]) -> None:
         """Find what a backward pass reaches, where no optimizer says what is trained."""
-        if self._optimizers:
+        if self.known:
             return
         self._backwards += 1
         # Looking again at powers of two finds parameters that join later, at no lasting cost.
@@ -154,8 +147,7 @@ class ParameterTable:
         return [BY_HAND]
 
     def _add(self, group: _Group, ages: list[float]) -> None:
-        measured = Measured(group, group.measured.results(), np.array(ages).tobytes())
-        self._measured.append(measured)
+        self._measured.append((group, group.measured.results(), np.array(ages).tobytes()))
 
     # rows
 
@@ -174,12 +166,16 @@ class ParameterTable:
         measured = [one for step in steps for one in step]
         if not measured:
             return list(missing(len(steps) * count).reshape(len(steps), count, -1))
-        sums = np.frombuffer(b"".join([one.sums for one in measured])).reshape(-1, len(COLUMNS))
-        ages = np.frombuffer(b"".join([one.ages for one in measured]))
-        found = readings(sums, np.concatenate([one.group.divisors for one in measured]), ages)
+        groups, all_sums, all_ages = zip(*measured, strict=True)
+        sums = np.frombuffer(b"".join(all_sums)).reshape(-1, len(COLUMNS))
+        ages = np.frombuffer(b"".join(all_ages))
         # Nearly always each step updates everything once.
-        if not all(len(step) == 1 and step[0].group.is_all(count) for step in steps):
-            ranges = [i * count + one.group.rows for i, step in enumerate(steps) for one in step]
+        if all(group is groups[0] for group in groups):
+            found = readings(sums, groups[0].divisors, ages)
+        else:
+            found = readings(sums, np.concatenate([group.divisors for group in groups]), ages)
+        if not all(len(step) == 1 and step[0][0].is_all(count) for step in steps):
+            ranges = [i * count + group.rows for i, step in enumerate(steps) for group, *_ in step]
             matrix = missing(len(steps) * count)
             matrix[np.concatenate(ranges)] = found
             found = matrix

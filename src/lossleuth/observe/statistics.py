@@ -53,7 +53,9 @@ def divisors(sizes: Sequence[int]) -> Matrix:
 
 
 def readings(measured: Matrix, divisors: Matrix, ages: ArrayLike) -> Matrix:
-    """Readings of each tensor from what one pass measured; NaN stays NaN.
+    """Readings of each tensor from what one pass measured, or several of the same tensors.
+
+    NaN stays NaN.
 
     >>> sums = np.full((1, len(COLUMNS)), np.nan)
     >>> sums[0, COLUMNS.index("gradient_squares")] = 36.0
@@ -62,7 +64,8 @@ def readings(measured: Matrix, divisors: Matrix, ages: ArrayLike) -> Matrix:
     """
     found = measured.take(_SOURCE, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found /= divisors
+        in_passes = found.reshape(-1, *divisors.shape)
+        in_passes /= divisors
         found[:, _RATIO] /= measured[:, _WEIGHT]
         found[:, _SWALLOWED] /= measured[:, _WANTED]
         np.sqrt(found, out=found, where=_ROOT)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from lossleuth.observe.clipping import Clip
 
 MOST_READS = 32
+_count = attrgetter("count")
 
 
 @dataclass
@@ -54,8 +56,10 @@ class StepWindow:
 
     def end_micro_batch(self) -> None:
         """Of the integers looked up since the last backward, the longest list is the tokens."""
-        if self.lookups:
-            self.micro_batches.append(max(self.lookups, key=lambda seen: seen.count))
+        lookups = self.lookups
+        if lookups:
+            longest = max(lookups, key=_count) if len(lookups) > 1 else lookups[0]
+            self.micro_batches.append(longest)
             self.lookups = []
 
     def read(self, value: Any, place: str) -> None:
