@@ -14,8 +14,9 @@ from awkward_tensors import AWKWARD
 from needs import need_native
 from torch import Tensor, nn
 
+from lossleuth.kernels import handles as module
 from lossleuth.kernels import native
-from lossleuth.kernels.handles import Handles, Places, handles
+from lossleuth.kernels.handles import NAMES, Handles, Places, handles
 from lossleuth.kernels.table import TYPES
 
 
@@ -34,7 +35,7 @@ def located(found: Handles, tensors: list[Any], counts: list[int], expected: int
     if not expected:
         places[1] = 0
     held[2:] = -1
-    whole = found.locate(tensors, Places(*places))
+    whole = found.locate(*Places(*places), tensors)
     return (held[2].tolist(), held[3].tolist()) if whole else None
 
 
@@ -43,7 +44,7 @@ def test_this_torch_has_the_interface() -> None:
     need_native()
     library = native.load()
     assert library is not None
-    if library.locate is not None:
+    if library.calls is not None:
         assert handles() is not None
 
 
@@ -68,8 +69,19 @@ def test_what_an_address_does_not_describe_is_refused(
 
 
 def test_what_is_no_tensor_is_refused(found: Handles) -> None:
-    assert located(found, [None], [6]) is None
     assert located(found, [torch.ones(6), "six"], [6, 6]) is None
+
+
+def test_none_is_absent_unless_a_type_is_expected(found: Handles) -> None:
+    good = torch.ones(6)
+    assert located(found, [None, good], [6, 6]) == ([0, good.data_ptr()], [0, 1])
+    assert located(found, [None, good], [6, 6], 1) is None
+
+
+def test_more_tensors_than_are_looked_at_together_are_found(found: Handles) -> None:
+    tensors = [torch.ones(2) for _ in range(200)]
+    places = [tensor.data_ptr() for tensor in tensors]
+    assert located(found, tensors, [2] * 200) == (places, [1] * 200)
 
 
 def test_no_tensors_are_found_at_once(found: Handles) -> None:
@@ -115,10 +127,12 @@ def test_other_things_than_single_numbers_are_not(found: Handles) -> None:
 
 def test_wrong_calls_raise_and_do_not_crash(found: Handles) -> None:
     library = native.load()
-    assert library is not None and library.numbers is not None
+    assert library is not None and library.calls is not None
     for arguments in ((), (1,), ("address", []), (1, (torch.ones(1),)), (1, [], 3)):
         with pytest.raises(TypeError):
-            library.numbers(*arguments)
+            library.calls.numbers(*arguments)
+    with pytest.raises(TypeError):
+        library.calls.before_step(1, 1, 1, 1, 1, [], [], NAMES[:-1])
 
 
 def test_a_switched_off_library_asks_nothing() -> None:
@@ -126,16 +140,35 @@ def test_a_switched_off_library_asks_nothing() -> None:
         assert handles() is None
 
 
-def test_a_torch_without_the_interface_is_asked_in_python(
-    found: Handles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from lossleuth.kernels import handles as module
-
-    monkeypatch.delattr(torch._C._aoti, "unsafe_alloc_void_ptrs_from_tensors")
+def without_interface(monkeypatch: pytest.MonkeyPatch) -> Handles | None:
+    """What is found when it is looked for now, with these changes undone afterwards."""
     module._of.cache_clear()
     try:
-        assert handles() is None
+        return handles()
     finally:
         monkeypatch.undo()
         module._of.cache_clear()
+
+
+def test_a_torch_without_the_interface_is_asked_in_python(
+    found: Handles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(torch._C._aoti, "unsafe_alloc_void_ptrs_from_tensors")
+    assert without_interface(monkeypatch) is None
     assert handles() is not None
+
+
+@pytest.mark.parametrize("wrong", [None, 1])
+def test_tensors_that_are_not_laid_out_as_expected_are_asked_in_python(
+    found: Handles, monkeypatch: pytest.MonkeyPatch, wrong: int | None
+) -> None:
+    """A torch that keeps the pointer elsewhere must not be read there."""
+    monkeypatch.setattr(module, "_inner_of", lambda *_: wrong)
+    assert without_interface(monkeypatch) is None
+
+
+def test_an_inner_tensor_that_leads_elsewhere_is_not_trusted(
+    found: Handles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tensor, "data_ptr", lambda _: 4096)
+    assert without_interface(monkeypatch) is None

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 import torch
+from optimizer_steps import MADE, check_both_ways, give_gradients, weights
 from slow_statistics import case, check_case, measure
 
 from lossleuth.kernels import native
 from lossleuth.kernels.handles import handles
+from lossleuth.kernels.statistics import ParameterPass
 from lossleuth.kernels.tokens import count_supervised, token_fingerprint
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +72,7 @@ def test_without_pythons_headers_it_is_called_through_ctypes(
     monkeypatch.setenv("CPLUS_INCLUDE_PATH", "")
     assert hook.build(sources) is None
     library = native.open_library(sources)
-    assert library.locate is None and library.numbers is None
+    assert library.calls is None
     monkeypatch.setattr(native, "load", lambda: library)
     assert handles() is None
     check_all()
@@ -170,16 +172,32 @@ def check_all() -> None:
     large = case(count=1_100_001)
     check_case(large, every=1, threads=2)
     assert measure(large, threads=1).tobytes() == measure(large, threads=2).tobytes()
+    if handles() is None:
+        return
+    check_both_ways(MADE["Adam in groups"])
+    parameters = weights()
+    give_gradients(parameters, 0)
+    measured = ParameterPass(parameters)
+    others = [*parameters[:3], torch.nn.Parameter(torch.ones(3, 4))]
+    assert not measured.before_step(parameters, [{"params": others}])
+    parameters[0].grad = torch.ones(40, 60)[:, :50]
+    assert not measured.before_step(parameters, [{"params": parameters}])
 
 
 MUTANTS = {
-    "zeros are not counted": ("loops.h", "zeros += size == 0;", ""),
-    "non-finite gradients are not counted": ("loops.h", "nonfinite += size >", "nonfinite += 0 *"),
+    "zeros are not counted": ("loops.h", "if (smallest == 0)", "if (smallest == 1)"),
+    "non-finite gradients are not counted": ("loops.h", "if (largest > Bits", "if (largest < Bits"),
+    "non-finite weights are not counted": ("loops.h", "if (weights - weights != 0)", "if (false)"),
     "every update is swallowed": ("loops.h", "swallowed += p[i] == before[i]", "swallowed += true"),
     "squares in float32": ("loops.h", "const double change = now -", "const float change = now -"),
     "subnormal halves are lost": ("formats.h", "size < 0x400u ? subnormal", "false ? subnormal"),
     "a span is left out": ("threads.h", "job(i, worker);", "if (i) job(i, worker);"),
     "the copy is shifted": ("statistics.cpp", "slot + done, n", "slot, n"),
+    "all are of one age": ("updates.h", "i && ages[i] == ages[i - 1]", "i"),
+    "epsilon is not corrected": ("updates.h", "ages[i] > 0 ?", "false ?"),
+    "one moment is the other": ("updates.h", "locate(second.data()", "locate(first.data()"),
+    "other parameters will do": ("updates.h", "!= parameters[next]) return", "== groups) return"),
+    "gaps are read": ("tensors.h", " && !place.has_gaps()", ""),
 }
 
 

@@ -14,10 +14,10 @@ def test_tokens_are_looked_at_when_asked_and_positions_are_not_tokens() -> None:
     batches.looked_up(torch.tensor([[3, 1, 4], [1, 5, 9]]))
     batches.compared(torch.zeros(3, 11), torch.tensor([1, -100, 2]), -100)
     assert not window.lookups
-    batches.look(window, 0)
+    batches.look(window)
     assert [seen.count for seen in window.lookups] == [6]
     assert (window.supervised, window.classes) == (2, 11)
-    batches.look(window, 0)
+    batches.look(window)
     assert len(window.lookups) == 1
 
 
@@ -28,7 +28,7 @@ def test_a_tensor_that_was_changed_meanwhile_is_left_out() -> None:
     batches.compared(torch.zeros(3, 11), targets, -100)
     tokens.zero_()
     targets.zero_()
-    batches.look(window, 0)
+    batches.look(window)
     assert not window.lookups
     assert window.supervised is None
 
@@ -36,18 +36,18 @@ def test_a_tensor_that_was_changed_meanwhile_is_left_out() -> None:
 def test_what_a_loader_gives_counts_until_a_lookup_is_seen() -> None:
     batches, window = Batches(), StepWindow(0.0)
     batches.loaded({"ids": torch.tensor([7, 3])})
-    batches.look(window, 0)
+    batches.look(window)
     assert [seen.count for seen in window.lookups] == [2]
     batches.looked_up(torch.tensor([5, 9, 6]))
     batches.loaded({"ids": torch.tensor([7, 3])})
-    batches.look(window, 0)
+    batches.look(window)
     assert [seen.count for seen in window.lookups] == [2, 3]
 
 
 def test_a_lookup_that_is_the_same_everywhere_is_none() -> None:
     batches, window = Batches(), StepWindow(0.0)
     batches.looked_up(torch.zeros(3, 4, dtype=torch.long))
-    batches.look(window, 0)
+    batches.look(window)
     assert not window.lookups
 
 
@@ -62,7 +62,7 @@ def test_tokens_inside_a_transform_of_torch_func_are_seen() -> None:
 
     def loss(weight: torch.Tensor) -> torch.Tensor:
         batches.looked_up(torch.tensor([[3, 1, 4], [1, 5, 9]])[:, :-1])
-        batches.look(window, 0)
+        batches.look(window)
         return weight.sum()
 
     torch.func.grad(loss)(torch.ones(2))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 
+from lossleuth.kernels.handles import handles
 from lossleuth.observe.clipping import (
     Clip,
     ClipImpact,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lossleuth.kernels.handles import Handles, handles
+from lossleuth.kernels.handles import Handles
 
 # Past the method that a watch replaces.
 _item = torch._C.TensorBase.item

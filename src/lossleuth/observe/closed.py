@@ -67,7 +67,9 @@ class ClosedSteps:
             matrices = self._table.matrices_of([step.measured for step in waiting])
             for step, matrix in zip(waiting, matrices, strict=True):
                 try:
-                    ready.append((self._scalars(step, matrix, memory), matrix if len(matrix) else None))
+                    ready.append(
+                        (self._scalars(step, matrix, memory), matrix if len(matrix) else None)
+                    )
                 except Exception as error:
                     failed = error
         except Exception as error:

@@ -31,26 +31,31 @@ MOST_GROUPS = 8
 UPDATE_SQUARES = COLUMNS.index("update_squares")
 
 
-@dataclass(eq=False)
+class _Rows:
+    """Where the readings of some parameters go, and what turns sums over them into readings."""
+
+    def __init__(self, rows: NDArray[np.intp], sizes: Sequence[int]) -> None:
+        self.rows = rows
+        self.divisors = divisors(sizes)
+        self._in_order = np.array_equal(rows, np.arange(len(rows)))
+
+    def are_all(self, count: int) -> bool:
+        """Whether these are all rows that there are, in order."""
+        return self._in_order and len(self.rows) == count
+
+
+@dataclass
 class _Group:
     """Parameters that are updated together, and the pass that measures them."""
 
     parameters: list[Tensor]
     measured: ParameterPass
-    rows: NDArray[np.intp]
-    divisors: Matrix
-
-    def __post_init__(self) -> None:
-        self._in_order = np.array_equal(self.rows, np.arange(len(self.rows)))
-
-    def is_all(self, count: int) -> bool:
-        """Whether these are all parameters, in the order of the rows."""
-        return self._in_order and len(self.rows) == count
+    rows: _Rows
 
 
-# What a pass found in a group of parameters: sums over elements, and ages in updates. A plain
+# What a pass found: sums over the elements of each parameter, and their ages in updates. A plain
 # tuple, since one with names takes 3 us where it is made.
-Measured = tuple[_Group, bytes, bytes]
+Measured = tuple[_Rows, bytes, bytes]
 
 
 class ParameterTable:
@@ -98,7 +103,7 @@ class ParameterTable:
         latest = self._latest
         found = latest and latest.measured.after_step(optimizer.param_groups, optimizer.state)
         if latest and found:
-            self._measured.append((latest, *found))
+            self._measured.append((latest.rows, *found))
             return
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         group = self._group(parameters)
@@ -147,7 +152,7 @@ class ParameterTable:
         return [BY_HAND]
 
     def _add(self, group: _Group, ages: list[float]) -> None:
-        self._measured.append((group, group.measured.results(), np.array(ages).tobytes()))
+        self._measured.append((group.rows, group.measured.results(), np.array(ages).tobytes()))
 
     # rows
 
@@ -164,22 +169,23 @@ class ParameterTable:
         """Readings of each step with a row for each parameter known by now; NaN if not updated."""
         count = len(self.names)
         measured = [one for step in steps for one in step]
+        shape = len(steps), count, len(READINGS)
         if not measured:
-            return list(missing(len(steps) * count).reshape(len(steps), count, -1))
-        groups, all_sums, all_ages = zip(*measured, strict=True)
+            return list(missing(len(steps) * count).reshape(shape))
+        rows, all_sums, all_ages = zip(*measured, strict=True)
         sums = np.frombuffer(b"".join(all_sums)).reshape(-1, len(COLUMNS))
         ages = np.frombuffer(b"".join(all_ages))
         # Nearly always each step updates everything once.
-        if all(group is groups[0] for group in groups):
-            found = readings(sums, groups[0].divisors, ages)
+        if all(some is rows[0] for some in rows):
+            found = readings(sums, rows[0].divisors, ages)
         else:
-            found = readings(sums, np.concatenate([group.divisors for group in groups]), ages)
-        if not all(len(step) == 1 and step[0][0].is_all(count) for step in steps):
-            ranges = [i * count + group.rows for i, step in enumerate(steps) for group, *_ in step]
+            found = readings(sums, np.concatenate([some.divisors for some in rows]), ages)
+        if not all(len(step) == 1 and step[0][0].are_all(count) for step in steps):
+            places = [i * count + some.rows for i, step in enumerate(steps) for some, *_ in step]
             matrix = missing(len(steps) * count)
-            matrix[np.concatenate(ranges)] = found
+            matrix[np.concatenate(places)] = found
             found = matrix
-        return list(found.reshape(len(steps), count, len(READINGS)))
+        return list(found.reshape(shape))
 
     def _group(self, parameters: list[Tensor]) -> _Group:
         latest = self._latest
@@ -188,9 +194,9 @@ class ParameterTable:
         key = tuple(map(id, parameters))
         group = self._groups.get(key)
         if group is None or not _are_same(group.parameters, parameters):
-            rows = self._rows_of(parameters)
-            sizes = divisors([parameter.numel() for parameter in parameters])
-            group = _Group(list(parameters), ParameterPass(parameters), rows, sizes)
+            sizes = [parameter.numel() for parameter in parameters]
+            rows = _Rows(self._rows_of(parameters), sizes)
+            group = _Group(list(parameters), ParameterPass(parameters), rows)
         self._latest = self._groups[key] = group
         # A script may make model after model; only the latest are kept alive by us.
         while len(self._groups) > MOST_GROUPS:
