@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from lossleuth.kernels.statistics import ParameterPass
+from lossleuth.kernels.optimizer_pass import OptimizerPass
 from lossleuth.observe.moments import moments_of
 
 Optimizer = torch.optim.Optimizer
@@ -32,7 +32,7 @@ def held(optimizer: Optimizer) -> list[Any]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
-def one_by_one(measured: ParameterPass, optimizer: Optimizer) -> tuple[bytes, bytes]:
+def one_by_one(measured: OptimizerPass, optimizer: Optimizer) -> tuple[bytes, bytes]:
     """What the passes find that are given every list."""
     parameters = held(optimizer)
     measured.before_update(parameters, [p.grad for p in parameters])
@@ -42,7 +42,7 @@ def one_by_one(measured: ParameterPass, optimizer: Optimizer) -> tuple[bytes, by
     return measured.results(), np.array(ages).tobytes()
 
 
-def in_one_call(measured: ParameterPass, optimizer: Optimizer) -> tuple[bytes, bytes] | None:
+def in_one_call(measured: OptimizerPass, optimizer: Optimizer) -> tuple[bytes, bytes] | None:
     if not measured.before_step(held(optimizer), optimizer.param_groups):
         return None
     optimizer.step()
@@ -79,7 +79,7 @@ def check_both_ways(
         its_optimizer.step()
         each[1].grad = None
         its_optimizer.step()
-    quick, slow = ParameterPass(parameters), ParameterPass(others)
+    quick, slow = OptimizerPass(parameters), OptimizerPass(others)
     for step in range(3, 6):
         give_gradients(parameters, step)
         give_gradients(others, step)

@@ -17,7 +17,7 @@ from slow_statistics import case, check_case, measure
 
 from lossleuth.kernels import native
 from lossleuth.kernels.handles import handles
-from lossleuth.kernels.statistics import ParameterPass
+from lossleuth.kernels.optimizer_pass import OptimizerPass
 from lossleuth.kernels.tokens import count_supervised, token_fingerprint
 
 ROOT = Path(__file__).parents[2]
@@ -177,7 +177,7 @@ def check_all() -> None:
     check_both_ways(MADE["Adam in groups"])
     parameters = weights()
     give_gradients(parameters, 0)
-    measured = ParameterPass(parameters)
+    measured = OptimizerPass(parameters)
     others = [*parameters[:3], torch.nn.Parameter(torch.ones(3, 4))]
     assert not measured.before_step(parameters, [{"params": others}])
     parameters[0].grad = torch.ones(40, 60)[:, :50]

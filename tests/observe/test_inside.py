@@ -27,3 +27,17 @@ def test_a_second_watch_gets_a_directory_of_its_own(tmp_path: Path) -> None:
         with lossleuth.watch(out=tmp_path / "run") as watching:
             train(1)
         assert watching.directory == tmp_path / expected
+
+
+def test_an_optimizer_that_is_given_is_known_before_its_first_step(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+    optimizer = torch.optim.AdamW(model.parameters())
+    with lossleuth.watch(model, optimizer, out=tmp_path / "run") as watching:
+        model(torch.ones(1, 3)).sum().backward()
+        optimizer.step()
+    record = lossleuth.Record.open(watching.directory)
+    # In its order, not in the one in which a backward pass reaches them.
+    assert record.parameter_names == [name for name, _ in model.named_parameters()]
+    (settings,) = [event.data for event in record.events("settings")]
+    assert settings["optimizers"][0]["class"] == "AdamW"
+    assert settings["idle_optimizers"] == []

@@ -34,7 +34,7 @@ def test_watching_changes_no_loss(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", ["_event", "_mark", "_close", "_declare_parameters", "_begin_if_updated"]
+    "broken", ["_event", "_note_place", "_close", "_declare_parameters", "_begin_if_updated"]
 )
 def test_an_error_of_ours_never_reaches_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str

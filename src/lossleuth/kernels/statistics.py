@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Collection, Sequence, Sized
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +26,6 @@ from lossleuth.kernels.fallback import (
     pick,
     update_statistics,
 )
-from lossleuth.kernels.handles import NAMES, Plan, handles
 from lossleuth.kernels.table import THRESHOLD, MemoryTable, Tensors
 from lossleuth.kernels.tokens import TokenFingerprint, count_supervised, token_fingerprint
 
@@ -155,37 +153,6 @@ class ParameterPass:
         self._forget()
         return self._results
 
-    def before_step(self, parameters: list[Tensor], groups: list[dict[str, Any]]) -> bool:
-        """As `before_update` for an optimizer's groups, in one call; False if that cannot be.
-
-        Then nothing was measured. `parameters` are those that the pass was made for.
-        """
-        if self._torch is None:
-            return False
-        step, threads = self._step + 1, self._threads_for(self._before_elements)
-        found = self._torch.before_step(*self._addresses, step, threads, parameters, groups, NAMES)
-        if found is None:
-            return False
-        self._forget()
-        self._step, self.reasons = step, {}
-        self._parameters, self._gradients = parameters, found
-        return True
-
-    def after_step(
-        self, groups: list[dict[str, Any]], state: dict[Any, Any]
-    ) -> tuple[bytes, bytes] | None:
-        """As `after_update` for an optimizer like Adam: `results`, and ages; None if it is not."""
-        if self._torch is None or self._uncopied or not self._parameters:
-            return None
-        threads = self._threads_for(self._after_elements)
-        parameters = list(self._parameters)
-        found = self._torch.after_step(
-            *self._addresses, self._step, threads, parameters, groups, state, NAMES
-        )
-        if found is not None:
-            self._forget()
-        return found
-
     def results(self) -> bytes:
         """A copy of what was measured last, row by row; quicker than numpy's."""
         return self._view.tobytes()
@@ -219,9 +186,6 @@ class ParameterPass:
             np.int64,
         )
         self._plan_address = self._plan.ctypes.data
-        self._addresses = Plan(self._plan_address, self._table.parameters.places.expected)
-        # A single number may be still to be negated, which nobody asks in one call.
-        self._torch = None if self._table.parameters.has_singles else handles()
         self._thresholds_address = self._table.fields[THRESHOLD].ctypes.data
         self._forget()
 

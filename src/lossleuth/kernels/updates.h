@@ -14,7 +14,7 @@
 
 namespace {
 
-// The names that an optimizer keeps things under, in the order of `statistics.py`.
+// The names that an optimizer keeps things under, in the order of `handles.py`.
 struct Names {
     PyObject *parameters, *gradient, *first, *second, *step, *epsilon, *betas;
 

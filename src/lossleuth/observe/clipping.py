@@ -114,8 +114,8 @@ def unwrapped(tensor: Tensor) -> Tensor:
 def kept(value: Any, torch_tells: Handles | None = None) -> Any:
     """A number as it is now; from a device it is fetched later, so that nothing waits for it.
 
-    >>> kept(torch.tensor(2.5)), kept(torch.tensor(2.5), handles()), kept(2.5)
-    (2.5, 2.5, 2.5)
+    >>> kept(torch.tensor(2.5)), kept(2.5)
+    (2.5, 2.5)
     """
     found = None if torch_tells is None else torch_tells.numbers([value])
     # A single number may be plain memory and still to be negated.

@@ -126,7 +126,7 @@ class Hooks:
                 return observer.taping.run_backward(original, t_outputs, args, kwargs)
             finally:
                 self._depth -= 1
-                observer.backward_ended = perf_counter()
+                observer.phases.backward_ended = perf_counter()
                 if not observer.optimizers:
                     observer.backward_ends()
                 self._changes.backward_ends()

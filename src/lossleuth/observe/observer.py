@@ -19,6 +19,7 @@ from lossleuth.observe.closed import ClosedStep, ClosedSteps
 from lossleuth.observe.evaluations import Evaluations, kind_of
 from lossleuth.observe.failures import Failures, guarded
 from lossleuth.observe.parameters import ParameterTable
+from lossleuth.observe.phases import Phases
 from lossleuth.observe.resolved import ChangedSettings, resolved_settings
 from lossleuth.observe.sampling import is_sampled
 from lossleuth.observe.statistics import READINGS
@@ -53,14 +54,13 @@ class Observer:
         self._open_writer = open_writer
         self._writer: RecordWriter | None = None
         # On the clock of `perf_counter`; the record counts from the first of them.
-        self._began = self._phase_began = perf_counter()
+        self._began = perf_counter()
+        self.phases = Phases(self._began)
         self._window = StepWindow(0.0)
         self._torch = handles()
         self._table = ParameterTable()
         # Those that have made an update, by their identity.
         self.optimizers = self._table.known
-        # When the engine has run last, until that is added to its step.
-        self.backward_ended: float | None = None
         self._closed = ClosedSteps(lambda: self.writer, self._table)
         self._declared = 0
         self._changed = ChangedSettings()
@@ -100,7 +100,7 @@ class Observer:
         """A data loader has handed out a batch."""
         self._begin_if_updated()
         self._batches.loaded(batch)
-        self._mark("batch")
+        self.phases.mark(self._window.seconds, "batch")
 
     @guarded
     def tokens_embedded(self, tokens: Any) -> None:
@@ -125,8 +125,8 @@ class Observer:
         self.taping.not_yet(self.steps)
         if self.taping.is_overdue:
             self._end_tape(self.steps)
-        self._mark("forward")
         window = self._window
+        self.phases.mark(window.seconds, "forward")
         window.backwards += 1
         self._note_place("backward")
         self._batches.look(window)
@@ -165,7 +165,7 @@ class Observer:
         self._window.clips.append(Clip(kept(norm, self._torch), float(limit)))
         self._note_place("clip")
         self._limits_seen.add(float(limit))
-        self._mark("clip")
+        self.phases.mark(self._window.seconds, "clip")
 
     @guarded
     def about_to_clip_by_value(self, parameters: Sequence[Tensor], limit: float) -> None:
@@ -186,7 +186,7 @@ class Observer:
     @guarded
     def update_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer is about to use the gradients."""
-        self._mark("other")
+        self.phases.mark(self._window.seconds, "other")
         # A closure may be called again and again in one step; the first time is its beginning.
         if self._updating:
             self._table.before_update(optimizer)
@@ -213,7 +213,7 @@ class Observer:
         self.taping.after_update(optimizer)
         # All that follows an update belongs to the next step, its batch included.
         self.taping.begin(self.steps + 1)
-        self._mark("update")
+        self.phases.mark(window.seconds, "update")
 
     @guarded
     def update_skipped(self, by: str) -> None:
@@ -258,31 +258,15 @@ class Observer:
         if self._window.is_sampled:
             self._window.places.setdefault(phase, user_place(4) or "")
 
-    def _mark(self, phase: str) -> None:
-        now = perf_counter()
-        self._end_backward()
-        self._add_seconds(phase, now)
-
-    def _end_backward(self) -> None:
-        ended, self.backward_ended = self.backward_ended, None
-        if ended is not None:
-            self._add_seconds("backward", ended)
-
-    def _add_seconds(self, phase: str, until: float) -> None:
-        seconds = self._window.seconds
-        seconds[phase] = seconds.get(phase, 0.0) + until - self._phase_began
-        self._phase_began = until
-
     def _close(self) -> None:
         window, now = self._window, perf_counter()
-        self._end_backward()
+        self.phases.close(window.seconds, now)
         self._batches.look(window)
         window.end_micro_batch()
         self._declare_parameters()
         self._declare_settings()
         own, self._own_before = self.own_seconds - self._own_before, self.own_seconds
         measured = self._table.take_measured()
-        self._phase_began = now
         now -= self._began
         number, self.steps = self.steps, self.steps + 1
         self._window = StepWindow(now, is_sampled(self.steps))

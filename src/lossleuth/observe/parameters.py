@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lossleuth.kernels.handles import handles
-from lossleuth.kernels.statistics import COLUMNS, ParameterPass
+from lossleuth.kernels.optimizer_pass import OptimizerPass
+from lossleuth.kernels.statistics import COLUMNS
 from lossleuth.observe.moments import moments_of
 from lossleuth.observe.names import parameter_names
 from lossleuth.observe.origins import WeightSample
@@ -49,7 +50,7 @@ class _Group:
     """Parameters that are updated together, and the pass that measures them."""
 
     parameters: list[Tensor]
-    measured: ParameterPass
+    measured: OptimizerPass
     rows: _Rows
 
 
@@ -196,7 +197,7 @@ class ParameterTable:
         if group is None or not _are_same(group.parameters, parameters):
             sizes = [parameter.numel() for parameter in parameters]
             rows = _Rows(self._rows_of(parameters), sizes)
-            group = _Group(list(parameters), ParameterPass(parameters), rows)
+            group = _Group(list(parameters), OptimizerPass(parameters), rows)
         self._latest = self._groups[key] = group
         # A script may make model after model; only the latest are kept alive by us.
         while len(self._groups) > MOST_GROUPS:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from lossleuth.kernels import native
 from lossleuth.kernels.handles import handles
-from lossleuth.kernels.statistics import ParameterPass
+from lossleuth.kernels.optimizer_pass import OptimizerPass
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_a_gradient_that_is_not_there_is_absent() -> None:
     give_gradients(parameters, 0)
     optimizer.step()
     parameters[2].grad = None
-    found = in_one_call(ParameterPass(parameters), optimizer)
+    found = in_one_call(OptimizerPass(parameters), optimizer)
     assert found is not None
     gradients = np.frombuffer(found[0]).reshape(len(SIZES), -1)[:, :5]
     assert np.isnan(gradients).all(axis=1).tolist() == [False, False, True, False]
@@ -117,7 +117,7 @@ def test_what_is_not_as_usual_is_left_to_be_found_one_by_one(name: str) -> None:
     parameters = weights()
     optimizer = torch.optim.AdamW(parameters)
     give_gradients(parameters, 0)
-    measured = ParameterPass(parameters)
+    measured = OptimizerPass(parameters)
     assert in_one_call(measured, optimizer) is not None
     assert measured.before_step(parameters, optimizer.param_groups)
     optimizer.step()
@@ -136,7 +136,7 @@ def test_other_parameters_are_refused_before_a_step(name: str) -> None:
     parameters = weights()
     optimizer = torch.optim.AdamW(parameters)
     give_gradients(parameters, 0)
-    measured = ParameterPass(parameters)
+    measured = OptimizerPass(parameters)
     known = list(parameters)
     UNUSUAL[name](optimizer)
     assert not measured.before_step(known, optimizer.param_groups)
@@ -161,19 +161,19 @@ def test_gradients_that_are_not_plain_memory_are_refused(name: str) -> None:
     if name == "on no device":
         parameters[0] = nn.Parameter(torch.ones(40, 50, device="meta"))
     parameters[0].grad = GRADIENTS[name]()
-    assert not ParameterPass(parameters).before_step(parameters, [{"params": parameters}])
+    assert not OptimizerPass(parameters).before_step(parameters, [{"params": parameters}])
 
 
 def test_a_single_number_is_refused_since_it_may_be_negated() -> None:
     parameters = [nn.Parameter(torch.ones(())), nn.Parameter(torch.ones(2))]
     give_gradients(parameters, 0)
-    assert not ParameterPass(parameters).before_step(parameters, [{"params": parameters}])
+    assert not OptimizerPass(parameters).before_step(parameters, [{"params": parameters}])
 
 
 def test_inside_a_transform_nothing_is_measured() -> None:
     parameters = weights()
     give_gradients(parameters, 0)
-    measured = ParameterPass(parameters)
+    measured = OptimizerPass(parameters)
     answers: list[bool] = []
 
     def inner(x: Tensor) -> Tensor:
@@ -188,7 +188,7 @@ def test_without_the_library_nothing_is_measured(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(native, "load", lambda: None)
     parameters = weights()
     give_gradients(parameters, 0)
-    measured = ParameterPass(parameters)
+    measured = OptimizerPass(parameters)
     assert not measured.before_step(parameters, [{"params": parameters}])
     assert measured.after_step([{"params": parameters}], {}) is None
 
@@ -197,7 +197,7 @@ def test_no_reference_is_kept_or_lost() -> None:
     parameters = weights()
     optimizer = torch.optim.AdamW(parameters)
     give_gradients(parameters, 0)
-    measured = ParameterPass(parameters)
+    measured = OptimizerPass(parameters)
     assert in_one_call(measured, optimizer) is not None
 
     def counts() -> list[int]:
