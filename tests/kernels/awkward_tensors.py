@@ -36,4 +36,5 @@ AWKWARD: dict[str, Callable[[], Tensor]] = {
     "size": lambda: torch.ones(5),
     "shrunk": shrunk,
     "freed": freed,
+    "zeros without memory": lambda: torch._efficientzerotensor(6),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import ChainMap
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +87,10 @@ def in_another_order(optimizer: Optimizer) -> None:
     optimizer.state = dict(reversed(list(optimizer.state.items())))
 
 
+def with_a_view(optimizer: Optimizer) -> None:
+    optimizer.state = ChainMap(dict(optimizer.state))  # type: ignore[assignment]  # on purpose
+
+
 def without_a_state(optimizer: Optimizer) -> None:
     del optimizer.state[held(optimizer)[0]]
 
@@ -109,6 +114,7 @@ UNUSUAL: dict[str, Callable[[Optimizer], None]] = {
     "another": with_another,
     "another order": in_another_order,
     "no state": without_a_state,
+    "a state that is no dictionary": with_a_view,
 }
 
 
@@ -141,6 +147,7 @@ def test_other_parameters_are_refused_before_a_step(name: str) -> None:
     UNUSUAL[name](optimizer)
     assert not measured.before_step(known, optimizer.param_groups)
     assert not measured.before_step(known, [{"params": tuple(known)}])
+    assert not measured.before_step(known, ({"params": known},))  # type: ignore[arg-type]  # too
     assert not measured.before_step(known, ["params"])  # type: ignore[list-item]  # on purpose
     assert not measured.before_step(known[:-1], [{"params": known[:-1]}])
     assert measured.after_step([{"params": known}], {}) is None
@@ -151,6 +158,7 @@ GRADIENTS: dict[str, Callable[[], Tensor]] = {
     "cut from longer rows": lambda: torch.ones(40, 60)[:, :50],
     "sparse": lambda: torch.eye(40, 50).to_sparse(),
     "on no device": lambda: torch.ones(40, 50, device="meta"),
+    "zeros without memory": lambda: torch._efficientzerotensor(40, 50),
 }
 
 

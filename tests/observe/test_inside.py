@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -41,3 +42,25 @@ def test_an_optimizer_that_is_given_is_known_before_its_first_step(tmp_path: Pat
     (settings,) = [event.data for event in record.events("settings")]
     assert settings["optimizers"][0]["class"] == "AdamW"
     assert settings["idle_optimizers"] == []
+
+
+@dataclass
+class Wrapper:
+    """Looks like an optimizer, and cannot be remembered as one."""
+
+    param_groups: list[object]
+
+
+class Model(torch.nn.Linear):
+    """Tells its parameters by groups."""
+
+    def param_groups(self) -> list[object]:
+        return [*self.parameters()]
+
+
+def test_what_only_looks_like_an_optimizer_is_left_alone(tmp_path: Path) -> None:
+    with lossleuth.watch(Wrapper([]), Model(2, 2), None, out=tmp_path / "run") as watching:
+        train(2)
+    record = lossleuth.Record.open(watching.directory)
+    idle = [name for event in record.events("settings") for name in event.data["idle_optimizers"]]
+    assert record.events("settings") and not {"Wrapper", "Model"} & {*idle}

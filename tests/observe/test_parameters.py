@@ -24,7 +24,7 @@ def column(matrix: np.ndarray[tuple[int, int], np.dtype[np.float64]], name: str)
 
 
 def taken(table: ParameterTable) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    (matrix,) = table.matrices_of([table.take_measured()])
+    (matrix,) = table.matrices_of([table.take_measured()], len(table.names))
     return matrix
 
 

@@ -157,8 +157,7 @@ template <int (*LOSS)(const void*, int64_t, double*)> PyObject* loss(const Given
 
 // Whether an object is of the kind that a letter stands for.
 bool is_of(char kind, PyObject* object) {
-    return kind == 'L' ? PyList_Check(object) : kind == 'D' ? PyDict_Check(object)
-         : kind == 'N' ? Names::are(object) : true;
+    return kind == 'L' ? PyList_Check(object) : kind == 'N' ? Names::are(object) : true;
 }
 
 // As CALL, of tensors that lie in memory; None where they may not.
@@ -195,8 +194,8 @@ PyMethodDef named(const char* name) {
 PyMethodDef METHODS[] = {
     named<outside<locate>, 5, 'L'>("locate"),
     named<outside<numbers>, 1, 'L'>("numbers"),
-    named<outside<before_step>, 5, 'L', 'L', 'N'>("before_step"),
-    named<outside<after_step>, 5, 'L', 'L', 'D', 'N'>("after_step"),
+    named<outside<before_step>, 5, 'L', '*', 'N'>("before_step"),
+    named<outside<after_step>, 5, 'L', '*', '*', 'N'>("after_step"),
     named<outside<fingerprint_of>, 1, '*'>("fingerprint_of"),
     named<outside<others_of>, 2, '*'>("others_of"),
     named<put, 1, 'L'>("put"),

@@ -106,6 +106,9 @@ def flat(tensor: Tensor) -> Array:
     tensor = local(tensor)
     if tensor.layout is not torch.strided:
         tensor = tensor.to_dense()
+    if tensor._is_zerotensor():
+        # It has a size and no memory.
+        tensor = torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
     tensor = tensor.resolve_conj().resolve_neg()
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
-from operator import add, attrgetter, ge, mul
+from operator import add, attrgetter, ge, mul, not_, or_
 from struct import Struct
 from typing import cast
 
@@ -167,4 +167,8 @@ def look_up(tensors: Tensors, counts: list[int]) -> Found | None:
             return None
     except (NotImplementedError, RuntimeError):  # a sparse tensor has no storage
         return None
-    return list(map(Tensor.data_ptr, plain)), list(map(TYPES.__getitem__, dtypes))
+    addresses = list(map(Tensor.data_ptr, plain))
+    # A tensor of zeros may have no memory at all.
+    if not all(map(or_, addresses, map(not_, counts))):
+        return None
+    return addresses, list(map(TYPES.__getitem__, dtypes))

@@ -85,7 +85,8 @@ bool find(const Torch& torch, Handle handle, Place& place) {
     // Its memory may have been given back.
     const int64_t extent = place.count ? (place.rows - 1) * place.stride + place.width : 0;
     if (extent && (offset + extent) * BYTES[place.type] > bytes) return false;
-    return !torch.data_ptr(handle, &place.data);
+    // A tensor of zeros may have no memory at all.
+    return !torch.data_ptr(handle, &place.data) && (place.data || !place.count);
 }
 
 // Tensors that are looked at together, and what torch keeps of one, in bytes.

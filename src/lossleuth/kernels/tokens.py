@@ -120,7 +120,10 @@ def _rows(tensor: Tensor) -> _Rows:
     extent = (number - 1) * stride + width if number else 0
     if tokens.untyped_storage().nbytes() < (tokens.storage_offset() + extent) * size:
         raise TypeError("expected tokens in memory, found a tensor whose storage was freed")
-    return _Rows(tokens.data_ptr(), size, number, width, stride, tokens)
+    address = tokens.data_ptr()
+    if extent and not address:
+        raise TypeError("expected tokens in memory, found a tensor without any")
+    return _Rows(address, size, number, width, stride, tokens)
 
 
 def _brought_here(tensor: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ struct Names {
 template <class Use>
 bool for_groups(PyObject* groups, const Held& parameters, PyObject* name, const Use& use) {
     int64_t next = 0;
+    if (!PyList_Check(groups)) return false;
     for (Py_ssize_t g = 0; g < PyList_Size(groups); g++) {
         PyObject* group = PyList_GetItem(groups, g);
         if (!PyDict_Check(group)) return false;
@@ -116,7 +117,8 @@ template <class Pass>
 PyObject* after_update(const Update& update, PyObject* state, const Pass& pass) {
     const int64_t n = update.plan.count;
     const Names& names = update.names;
-    if (update.parameters.size() != n || PyDict_Size(state) != n) return nothing();
+    if (!PyDict_Check(state) || PyDict_Size(state) != n || update.parameters.size() != n)
+        return nothing();
     std::vector<PyObject*> entries;
     Py_ssize_t at = 0;
     for (PyObject *key, *entry; PyDict_Next(state, &at, &key, &entry);) {

@@ -114,6 +114,8 @@ def unwrapped(tensor: Tensor) -> Tensor:
 def kept(value: Any, torch_tells: Handles | None = None) -> Any:
     """A number as it is now; from a device it is fetched later, so that nothing waits for it.
 
+    None where there are several behind it.
+
     >>> kept(torch.tensor(2.5)), kept(2.5)
     (2.5, 2.5)
     """
@@ -123,6 +125,9 @@ def kept(value: Any, torch_tells: Handles | None = None) -> Any:
         return found[0]
     if isinstance(value, Tensor) and _is_wrapped(value):
         value = unwrapped(value)
+        if value.numel() != 1:
+            # One for each example that `vmap` takes at once.
+            return None
     if type(value) is Tensor and value.is_cpu and value.numel() == 1:
         return _item(value)
     return value.detach().clone() if isinstance(value, Tensor) else value

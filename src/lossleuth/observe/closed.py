@@ -44,6 +44,8 @@ class ClosedSteps:
         self._writer = writer
         self._table = table
         self._waiting: list[ClosedStep] = []
+        # How many parameters the record knows of.
+        self.rows = 0
         self._written = -math.inf
         self._last_places: dict[str, str] = {}
         self._impact = ClipImpact()
@@ -64,7 +66,7 @@ class ClosedSteps:
         failed: Exception | None = None
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         try:
-            matrices = self._table.matrices_of([step.measured for step in waiting])
+            matrices = self._table.matrices_of([step.measured for step in waiting], self.rows)
             for step, matrix in zip(waiting, matrices, strict=True):
                 try:
                     ready.append(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
-P = ParamSpec("P")
+Given = TypeVarTuple("Given")
 Owner = TypeVar("Owner", bound="Guarded")
 
 
@@ -57,21 +57,19 @@ class Guarded(Protocol):
         """What may be recording the program's operations."""
 
 
-def guarded(
-    hook: Callable[Concatenate[Owner, P], Any],
-) -> Callable[Concatenate[Owner, P], None]:
+def guarded(hook: Callable[[Owner, *Given], Any]) -> Callable[[Owner, *Given], None]:
     """Keep what goes wrong in a hook away from the run, and add up the time that it takes.
 
     Ctrl-C is the user's and passes through.
     """
 
-    def safely(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> None:
+    def safely(self: Owner, /, *args: *Given) -> None:
         began = perf_counter()
         capture = self.taping.capture
         if capture is not None:
             capture.ignoring += 1
         try:
-            hook(self, *args, **kwargs)
+            hook(self, *args)
         except Exception as error:
             self.failures.note(hook.__name__, error)
         finally:

@@ -58,6 +58,6 @@ def watch(*watched: Any, out: str | Path | None = None, activations: bool = Fals
     order = Order(str(directory), program.header(), os.getpid(), activations)
     started = Watch(order, main=True)
     started.start()
-    for optimizer in filter(lambda thing: hasattr(thing, "param_groups"), watched):
-        started.adopt(optimizer)
+    for thing in watched:
+        started.adopt(thing)
     return Watching(started, directory)

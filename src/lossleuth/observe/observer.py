@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from time import perf_counter
@@ -14,7 +15,7 @@ from torch import Tensor
 from lossleuth.kernels.handles import handles
 from lossleuth.observe.activations import Activations
 from lossleuth.observe.batches import Batches
-from lossleuth.observe.clipping import Clip, kept, plain_number, value_clip_effect
+from lossleuth.observe.clipping import Clip, kept, value_clip_effect
 from lossleuth.observe.closed import ClosedStep, ClosedSteps
 from lossleuth.observe.evaluations import Evaluations, kind_of
 from lossleuth.observe.failures import Failures, guarded
@@ -25,7 +26,7 @@ from lossleuth.observe.sampling import is_sampled
 from lossleuth.observe.statistics import READINGS
 from lossleuth.observe.taping import Taping
 from lossleuth.observe.tracing import Known, origins
-from lossleuth.observe.unreached import step_call_after
+from lossleuth.observe.unreached import unfinished
 from lossleuth.observe.window import StepWindow
 from lossleuth.places import reading_place, user_place
 from lossleuth.probes.look import Places, look_at, look_at_loss
@@ -53,6 +54,7 @@ class Observer:
         self.steps = 0
         self._open_writer = open_writer
         self._writer: RecordWriter | None = None
+        self._opening = threading.RLock()
         # On the clock of `perf_counter`; the record counts from the first of them.
         self._began = perf_counter()
         self.phases = Phases(self._began)
@@ -90,7 +92,9 @@ class Observer:
     def writer(self) -> RecordWriter:
         """The record, opened when there is something to write."""
         if self._writer is None:
-            self._writer = self._open_writer()
+            # Once, also where several threads train.
+            with self._opening:
+                self._writer = self._writer or self._open_writer()
         return self._writer
 
     # batch
@@ -128,13 +132,15 @@ class Observer:
         window = self._window
         self.phases.mark(window.seconds, "forward")
         window.backwards += 1
-        self._note_place("backward")
+        if window.is_sampled:
+            self._note_place("backward")
         self._batches.look(window)
         window.end_micro_batch()
         for root in roots:
             if isinstance(root, Tensor) and root.numel() == 1:
-                scaled, loss = self._unscaled
-                window.losses.append(loss if scaled() is root else kept(root, self._torch))
+                scaled, unscaled = self._unscaled
+                loss = unscaled if scaled() is root else kept(root, self._torch)
+                window.losses += () if loss is None else (loss,)
         # An optimizer that was made will most likely be used; if it is not, look for ourselves.
         self._unused_backwards += 1
         if self.optimizers:
@@ -162,10 +168,12 @@ class Observer:
     @guarded
     def clipped(self, norm: Any, limit: float) -> None:
         """Gradients were clipped by norm; `norm` is what it was."""
-        self._window.clips.append(Clip(kept(norm, self._torch), float(limit)))
-        self._note_place("clip")
-        self._limits_seen.add(float(limit))
-        self.phases.mark(self._window.seconds, "clip")
+        window, limit = self._window, float(limit)
+        window.clips.append(Clip(kept(norm, self._torch), limit))
+        self._limits_seen.add(limit)
+        if window.is_sampled:
+            self._note_place("clip")
+        self.phases.mark(window.seconds, "clip")
 
     @guarded
     def about_to_clip_by_value(self, parameters: Sequence[Tensor], limit: float) -> None:
@@ -197,11 +205,15 @@ class Observer:
     @guarded
     def update_ends(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has made its update."""
+        if not self._within_update and not self._updating:
+            # One `step` inside another, as by `super().step()`: the inner one was measured.
+            return
         window = self._window
         self._within_update = False
         window.optimizers.add(id(optimizer))
         self._unused_backwards = 0
-        self._note_place("update")
+        if window.is_sampled:
+            self._note_place("update")
         window.updated_by.append(type(optimizer).__name__)
         groups = optimizer.param_groups
         window.rates += [float(group.get("lr", math.nan)) for group in groups]
@@ -263,10 +275,11 @@ class Observer:
         self.phases.close(window.seconds, now)
         self._batches.look(window)
         window.end_micro_batch()
+        # First this: what is measured from now on, in another thread, may be of new parameters.
+        measured = self._table.take_measured()
         self._declare_parameters()
         self._declare_settings()
         own, self._own_before = self.own_seconds - self._own_before, self.own_seconds
-        measured = self._table.take_measured()
         now -= self._began
         number, self.steps = self.steps, self.steps + 1
         self._window = StepWindow(now, is_sampled(self.steps))
@@ -287,9 +300,11 @@ class Observer:
 
     def _declare_parameters(self) -> None:
         if self._table.version != self._declared:
-            self._declared = self._table.version
+            self._declared, names, sizes = self._table.declared()
+            # Those that ended before know nothing of the new ones.
             self._closed.write()
-            self.writer.parameters(self._table.names, self._table.sizes, READINGS)
+            self.writer.parameters(names, sizes, READINGS)
+            self._closed.rows = len(names)
 
     def _declare_settings(self) -> None:
         optimizers = self._changed.optimizers(self._table, self.steps)
@@ -298,23 +313,6 @@ class Observer:
             idle = [type(o).__name__ for o in self.made_optimizers if o not in optimizers]
             seed = {"torch_seed": torch.initial_seed()}
             self._event("settings", settings | {"idle_optimizers": idle} | seed)
-
-    def _unfinished(self) -> dict[str, Any]:
-        """Backward passes that no update followed, and the optimizers that could have made it."""
-        window = self._window
-        idle = [
-            {"class": type(o).__name__, "place": self.made_at.get(o)} for o in self.made_optimizers
-        ]
-        backward = window.places.get("backward")
-        return {
-            "backwards": window.backwards,
-            "places": window.places,
-            "step_call": step_call_after(backward) if backward else None,
-            "idle_optimizers": idle,
-            "losses": [plain_number(x) for x in (*window.losses[:4], *window.losses[-4:])],
-            "supervised": window.supervised,
-            "unsupervised": window.unsupervised,
-        }
 
     @guarded
     def told(self, kind: str, data: dict[str, Any]) -> None:
@@ -336,7 +334,7 @@ class Observer:
         # Also a step whose update never came.
         self._end_tape(self.steps)
         if not self._window.empty:
-            self._event("unfinished", self._unfinished())
+            self._event("unfinished", unfinished(self._window, self.made_optimizers, self.made_at))
         summary: dict[str, Any] = {"steps": self.steps, "own_seconds": self.own_seconds}
         summary["evaluated"] = self.taping.evaluations.surely
         summary["scheduled"] = [

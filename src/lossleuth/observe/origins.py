@@ -115,6 +115,8 @@ def _key(values: Tensor) -> bytes:
 
 def token_run(tokens: Tensor) -> NDArray[np.int64] | None:
     """A piece of a row of tokens that is worth looking for, or None."""
+    if not tokens.numel():
+        return None
     row = tokens.detach().reshape(-1, tokens.shape[-1])[0].cpu().numpy().astype(np.int64)
     run = row[:RUN]
     return run if len(np.unique(run)) >= FEWEST_DISTINCT and run.min() >= 0 else None

@@ -7,6 +7,7 @@ still has the same rows.
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,6 +71,7 @@ class ParameterTable:
         # How many optimizers have ever made an update.
         self.optimizers_seen = 0
         self._rows: dict[int, tuple[int, weakref.ref[Tensor]]] = {}
+        self._growing = threading.RLock()
         # Optimizers that have made an update and are still there, by their identity.
         self.known: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
         self._groups: dict[tuple[int, ...], _Group] = {}
@@ -101,6 +103,8 @@ class ParameterTable:
         """Measure what the optimizer made of them."""
         if id(optimizer) not in self.known:
             self._remember(optimizer)
+        # What has moved was moved by the optimizer.
+        self._hand_pending = False
         latest = self._latest
         found = latest and latest.measured.after_step(optimizer.param_groups, optimizer.state)
         if latest and found:
@@ -161,15 +165,22 @@ class ParameterTable:
         """The name of a parameter that was updated."""
         return self.names[self._rows[id(parameter)][0]] if self._is_known(parameter) else None
 
+    def declared(self) -> tuple[int, list[str], list[int]]:
+        """The version of the table, and names and sizes of all parameters in it."""
+        with self._growing:
+            return self.version, list(self.names), list(self.sizes)
+
     def take_measured(self) -> list[Measured]:
         """What was measured since the last time."""
         taken, self._measured = self._measured, []
         return taken
 
-    def matrices_of(self, steps: Sequence[list[Measured]]) -> list[Matrix]:
-        """Readings of each step with a row for each parameter known by now; NaN if not updated."""
-        count = len(self.names)
-        measured = [one for step in steps for one in step]
+    def matrices_of(self, steps: Sequence[list[Measured]], count: int) -> list[Matrix]:
+        """Readings of each step, of the first `count` parameters; NaN of one that was not updated.
+
+        Those are all that were known when the steps ended, though there may be more by now.
+        """
+        measured = [one for step in steps for one in step if one[1]]
         shape = len(steps), count, len(READINGS)
         if not measured:
             return list(missing(len(steps) * count).reshape(shape))
@@ -206,15 +217,17 @@ class ParameterTable:
 
     def _rows_of(self, parameters: list[Tensor]) -> NDArray[np.intp]:
         """The row of each parameter; new ones are named and declared."""
-        new = [p for p in parameters if not self._is_known(p)]
-        if new:
-            for name, parameter in zip(parameter_names(new), new, strict=True):
-                self._rows[id(parameter)] = (len(self.names), weakref.ref(parameter))
-                self.names.append(_unused(name, self.names))
-                self.samples[self.names[-1]] = WeightSample.of(parameter)
-                self.sizes.append(parameter.numel())
-            self.version += 1
-        return np.array([self._rows[id(p)][0] for p in parameters], np.intp)
+        # A program may train in several threads.
+        with self._growing:
+            new = [p for p in parameters if not self._is_known(p)]
+            if new:
+                for name, parameter in zip(parameter_names(new), new, strict=True):
+                    self._rows[id(parameter)] = (len(self.names), weakref.ref(parameter))
+                    self.names.append(_unused(name, self.names))
+                    self.samples[self.names[-1]] = WeightSample.of(parameter)
+                    self.sizes.append(parameter.numel())
+                self.version += 1
+            return np.array([self._rows[id(p)][0] for p in parameters], np.intp)
 
     def _is_known(self, parameter: Tensor) -> bool:
         known = self._rows.get(id(parameter))

@@ -122,10 +122,15 @@ class Watch:
         for sentence in filter(None, [*self._warnings, self.failures.sentence()]):
             print(f"lossleuth: {sentence}", file=sys.stderr)
 
-    def adopt(self, optimizer: Any) -> None:
-        """Know an optimizer that was made before the watch began."""
-        if self._hooks is not None:
-            self._hooks.adopt(optimizer)
+    def adopt(self, thing: Any) -> None:
+        """Know an optimizer that was made before the watch began; other things are left alone."""
+        try:
+            import torch
+
+            if self._hooks is not None and isinstance(thing, torch.optim.Optimizer):
+                self._hooks.adopt(thing)
+        except Exception as error:
+            self.failures.note("adopt", error)
 
     def leave(self) -> NoReturn:
         """End the record and this process, whatever the script still wants to do."""

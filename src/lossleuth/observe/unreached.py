@@ -1,9 +1,31 @@
-"""Where a script would make the update that never comes."""
+"""A step whose update never comes, and where the script would make it."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
+
+from lossleuth.observe.clipping import plain_number
+from lossleuth.observe.window import StepWindow
+
+
+def unfinished(
+    window: StepWindow, optimizers: Iterable[Any], made_at: Mapping[Any, str]
+) -> dict[str, Any]:
+    """Backward passes that no update followed, and the optimizers that could have made it."""
+    idle = [{"class": type(o).__name__, "place": made_at.get(o)} for o in optimizers]
+    backward = window.places.get("backward")
+    return {
+        "backwards": window.backwards,
+        "places": window.places,
+        "step_call": step_call_after(backward) if backward else None,
+        "idle_optimizers": idle,
+        "losses": [plain_number(x) for x in (*window.losses[:4], *window.losses[-4:])],
+        "supervised": window.supervised,
+        "unsupervised": window.unsupervised,
+    }
 
 
 def step_call_after(place: str) -> str | None:

@@ -84,8 +84,9 @@ class Record:
 
     def __del__(self) -> None:
         # At the end of the process what it needs may be gone already.
-        with suppress(AttributeError, TypeError):
-            self.close()
+        if suppress is not None:
+            with suppress(AttributeError, TypeError):
+                self.close()
 
     def __len__(self) -> int:
         return len(self._log.steps)
