@@ -23,7 +23,7 @@ from lossleuth.kernels import native
 _peek = torch._C._functorch.peek_interpreter_stack
 # Subclasses may keep their values anywhere.
 PLAIN = (Tensor, torch.nn.Parameter)
-# As `Torch` in `calls.cpp` has them.
+# As `Torch` in `tensors.h` has them.
 _FUNCTIONS = (
     *("get_device_type", "get_layout", "get_dtype", "get_dim", "get_sizes", "get_strides"),
     *("get_storage_size", "get_storage_offset", "get_data_ptr"),
@@ -68,7 +68,7 @@ class Handles:
         self._interface = _interface()
 
         def asking(function: Callable[..., Any]) -> Callable[..., Any]:
-            # No function of Python in between: each costs 1 us where these are called.
+            # No function of Python in between: these are called in every step.
             return functools.partial(function, self._interface.ctypes.data)
 
         # Write where tensors lie, given the four `Places`; whether each could be read there.
@@ -108,7 +108,7 @@ def _of(calls: ModuleType) -> Handles | None:
 
 
 def _interface() -> NDArray[np.int64]:
-    """What `Torch` in `calls.cpp` describes; LookupError where tensors are not as expected."""
+    """What `Torch` in `tensors.h` describes; LookupError where tensors are not as expected."""
     # A library is asked for the symbols of those that it was linked with, too.
     library = ctypes.CDLL(torch._C.__file__)
     functions = [library[f"aoti_torch_{name}"] for name in _FUNCTIONS]

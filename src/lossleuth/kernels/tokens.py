@@ -59,7 +59,7 @@ class TokenReader:
         """What `token_fingerprint` returns."""
         seen = None if self._torch is None else self._torch.fingerprint(tensor)
         if seen is not None:
-            # As `TokenFingerprint(*seen)`, at a quarter of the price.
+            # As `TokenFingerprint(*seen)`, without a function of Python.
             return tuple.__new__(TokenFingerprint, seen)
         rows = _rows(tensor)
         number, width = rows.number, rows.width

@@ -140,7 +140,8 @@ class Observer:
             if isinstance(root, Tensor) and root.numel() == 1:
                 scaled, unscaled = self._unscaled
                 loss = unscaled if scaled() is root else kept(root, self._torch)
-                window.losses += () if loss is None else (loss,)
+                if loss is not None:
+                    window.losses.append(loss)
         # An optimizer that was made will most likely be used; if it is not, look for ourselves.
         self._unused_backwards += 1
         if self.optimizers:
@@ -178,7 +179,8 @@ class Observer:
     @guarded
     def about_to_clip_by_value(self, parameters: Sequence[Tensor], limit: float) -> None:
         """Gradients will be clipped element by element."""
-        self._note_place("clip")
+        if self._window.is_sampled:
+            self._note_place("clip")
         norm, cosine = value_clip_effect(parameters, float(limit))
         self._window.clips.append(Clip(norm, float(limit), by_value=True, cosine=cosine))
 
@@ -266,9 +268,8 @@ class Observer:
             self._close()
 
     def _note_place(self, phase: str) -> None:
-        """Which line of the user's makes this part of a step; it seldom changes."""
-        if self._window.is_sampled:
-            self._window.places.setdefault(phase, user_place(4) or "")
+        """Which line of the user's makes this part of a step; only asked in sampled steps."""
+        self._window.places.setdefault(phase, user_place(4) or "")
 
     def _close(self) -> None:
         window, now = self._window, perf_counter()
