@@ -1,43 +1,20 @@
-"""Our own failures stay ours."""
+"""Our own failures are counted, and the first is named."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
-import pytest
-
-from lossleuth.observe.failures import Failures, guarded
-
-
-class Example:
-    taping = SimpleNamespace(capture=None)
-
-    def __init__(self) -> None:
-        self.failures = Failures()
-        self.own_seconds = 0.0
-
-    @guarded
-    def hook(self, error: BaseException | None) -> None:
-        if error is not None:
-            raise error
-
-
-def test_a_failure_is_counted_named_once_and_does_not_spread() -> None:
-    example = Example()
-    for error in (None, ValueError("one"), KeyError("two")):
-        example.hook(error)
-    assert example.failures.count == 2
-    sentence = example.failures.sentence()
-    assert sentence is not None
-    assert "failed 2 times" in sentence
-    assert "ValueError in hook: one" in sentence
-    assert example.own_seconds > 0
-
-
-def test_ctrl_c_in_a_hook_is_the_users() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        Example().hook(KeyboardInterrupt())
+from lossleuth.observe.failures import Failures
 
 
 def test_no_failure_needs_no_words() -> None:
     assert Failures().sentence() is None
+
+
+def test_the_first_is_named_and_all_are_counted() -> None:
+    failures = Failures()
+    failures.note("one", ValueError("first"))
+    failures.note("two", KeyError("second"))
+    sentence = failures.sentence()
+    assert sentence is not None
+    assert "failed 2 times" in sentence
+    assert "ValueError in one: first" in sentence
+    assert "second" not in sentence

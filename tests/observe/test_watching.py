@@ -86,6 +86,8 @@ def assert_taped_steps_are_healthy(record: Record, name: str) -> None:
         pytest.param("amp", 10, 1, None, 128, 128, marks=pytest.mark.slow),
         pytest.param("checkpointed", 8, 1, ["SGD"], 128, 128, marks=pytest.mark.slow),
         ("compiled", 6, 1, ["AdamW"], None, 128),
+        ("compiled_step", 6, 1, ["AdamW"], None, None),
+        ("compiled_update", 8, 1, None, 128, 128),
         pytest.param(
             "two_optimizers", 6, 2, ["AdamW", "SGD", "Adam"], 128, 128, marks=pytest.mark.slow
         ),

@@ -25,6 +25,7 @@ from lossleuth.tape.frames import place_of
 from lossleuth.tape.neutral import neutral
 from lossleuth.tape.recorder import Recorder
 from lossleuth.tape.schemas import short_name
+from lossleuth.tape.uncompiled import ours
 from lossleuth.tape.window import Window
 
 # A write that was made so often is one of the loop's.
@@ -80,6 +81,7 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         self._loss: float | None = None
         self._began = time.monotonic()
 
+    @ours
     def __torch_dispatch__(
         self,
         func: OpOverload,

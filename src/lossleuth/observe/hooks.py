@@ -7,7 +7,6 @@ arguments it was given.
 from __future__ import annotations
 
 import functools
-import sys
 import weakref
 from collections.abc import Callable, Sequence
 from time import perf_counter
@@ -19,15 +18,25 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossleuth.interventions.intervention import Intervention
+from lossleuth.observe.around_torch import (
+    clipping_by_norm,
+    clipping_by_value,
+    loading,
+    module_listener,
+    reading,
+    scaling,
+)
 from lossleuth.observe.failures import Failures
 from lossleuth.observe.importers import reach_importers
 from lossleuth.observe.intervening import Intervening
 from lossleuth.observe.limit import Limit, StopRun
 from lossleuth.observe.lookups import lookup_listeners
+from lossleuth.observe.module_hooks import listen_to_modules
 from lossleuth.observe.observer import Observer
 from lossleuth.observe.seeds import shift_seeds
 from lossleuth.observe.seeing import is_traced, seeing
-from lossleuth.places import reads_for_the_user, user_place
+from lossleuth.places import user_place
+from lossleuth.tape.uncompiled import around, asked_once, compiling, ends_the_graph, ours
 
 SCALAR_READERS = ("item", "tolist", "__float__", "__int__", "__index__", "numpy")
 
@@ -113,7 +122,11 @@ class Hooks:
         original = torch.autograd._engine_run_backward  # type: ignore[attr-defined]  # private, checked by a test
         observer = self._observer
 
+        @around
+        @functools.wraps(original)
         def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            if compiling():
+                return original(t_outputs, *args, **kwargs)
             # Checkpointing runs the engine inside the engine; that is part of one backward.
             if self._depth or observer.taping.looking or any(map(is_traced, t_outputs)):
                 return original(t_outputs, *args, **kwargs)
@@ -127,11 +140,10 @@ class Hooks:
             finally:
                 self._depth -= 1
                 observer.phases.backward_ended = perf_counter()
-                if not observer.optimizers:
+                if observer.unseen.are_looked_for:
                     observer.backward_ends()
                 self._changes.backward_ends()
 
-        functools.update_wrapper(run_backward, original)
         self._replace(torch.autograd, "_engine_run_backward", run_backward)
 
     # optimizers
@@ -143,18 +155,47 @@ class Hooks:
             register_optimizer_step_pre_hook,
         )
 
-        self._undo.append(register_optimizer_step_pre_hook(self._before_step).remove)
-        self._undo.append(register_optimizer_step_post_hook(self._after_step).remove)
+        before, after = self._before_step, self._after_step
+        if not self._changes:
+            before, after = self._unless_compiled(before), self._unless_compiled(after)
+        self._undo.append(register_optimizer_step_pre_hook(before).remove)
+        self._undo.append(register_optimizer_step_post_hook(after).remove)
         self._remember_instances(torch.optim.Optimizer, self._observer.made_optimizers)
         self._remember_instances(LRScheduler, self._observer.made_schedulers)
+
+    def _unless_compiled(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """`hook`, but where it would end a graph of the compiler that goes on without us.
+
+        A step that is in such a graph is seen as an update that the program makes itself.
+        """
+        observer = self._observer
+
+        @asked_once
+        def is_seen(optimizer: Any) -> bool:
+            seen = ends_the_graph(type(optimizer).step)
+            if not seen:
+                observer.step_compiled(optimizer)
+            return seen
+
+        @around
+        def called(optimizer: Any, args: Any, kwargs: Any) -> Any:
+            if compiling() and not is_seen(optimizer):
+                return None
+            return hook(optimizer, args, kwargs)
+
+        return called
 
     def _remember_instances(self, kind: type[Any], instances: weakref.WeakSet[Any]) -> None:
         original = kind.__init__
         taping, places = self._observer.taping, self._observer.made_at
 
-        def looking() -> bool:
-            return taping.looking
+        @ours
+        def noted(instance: Any) -> None:
+            if not taping.looking:
+                instances.add(instance)
+                places[instance] = user_place(3) or ""
 
+        @ours
         def made(instance: Any) -> None:
             if taping.looking:
                 return
@@ -165,16 +206,16 @@ class Hooks:
             if not self._observer.steps:
                 taping.begin(0)
 
+        @around
         @functools.wraps(original)
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
-            if not looking():
-                instances.add(self)
-                places[self] = user_place(2) or ""
+            noted(self)
             original(self, *args, **kwargs)
             made(self)
 
         self._replace(kind, "__init__", init)
 
+    @ours
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         if self._observer.taping.looking:
             return None
@@ -191,20 +232,26 @@ class Hooks:
         # Lightning and LBFGS run forward and backward inside `step`: look after the closure.
         calls = 0
 
-        @functools.wraps(closure)
-        def observed() -> Any:
+        @ours
+        def looked() -> None:
             nonlocal calls
-            value = closure()
             calls += 1
             if calls == 1:
                 # Called again, it is within the update.
                 self._changes.before_update(optimizer)
             self._observer.update_begins(optimizer)
+
+        @around
+        @functools.wraps(closure)
+        def observed() -> Any:
+            value = closure()
+            looked()
             return value
 
         swapped = tuple(observed if a is closure else a for a in args)
         return swapped, {k: observed if v is closure else v for k, v in kwargs.items()}
 
+    @ours
     def _after_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if self._observer.taping.looking:
             return
@@ -217,48 +264,32 @@ class Hooks:
     def _patch_clipping(self) -> None:
         from torch.nn.utils import clip_grad
 
-        by_norm, by_value = clip_grad.clip_grad_norm_, clip_grad.clip_grad_value_
-        observer = self._observer
-
-        @functools.wraps(by_norm)
-        def clip_norm(parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:
-            norm = by_norm(parameters, max_norm, *args, **kwargs)
-            observer.clipped(norm, max_norm)
-            return norm
-
-        @functools.wraps(by_value)
-        def clip_value(parameters: Any, clip_value: float, *args: Any, **kwargs: Any) -> Any:
-            parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-            observer.about_to_clip_by_value(parameters, clip_value)
-            return by_value(parameters, clip_value, *args, **kwargs)
-
+        by_norm = clipping_by_norm(clip_grad.clip_grad_norm_, self._observer)
+        by_value = clipping_by_value(clip_grad.clip_grad_value_, self._observer)
         for owner in (clip_grad, nn.utils):
-            self._replace(owner, "clip_grad_norm_", clip_norm)
-            self._replace(owner, "clip_grad_value_", clip_value)
+            self._replace(owner, "clip_grad_norm_", by_norm)
+            self._replace(owner, "clip_grad_value_", by_value)
 
     # loss scaling
 
     def _patch_scaler(self) -> None:
         scaler = torch.amp.GradScaler
-        original_step, original_scale = scaler.step, scaler.scale
+        original = scaler.step
         observer = self._observer
 
-        @functools.wraps(original_step)
+        @around
+        @functools.wraps(original)
         def step(grad_scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if compiling():
+                return original(grad_scaler, optimizer, *args, **kwargs)
             before = self._stepped
-            result = original_step(grad_scaler, optimizer, *args, **kwargs)
+            result = original(grad_scaler, optimizer, *args, **kwargs)
             if self._stepped == before:
                 observer.update_skipped("GradScaler")
             return result
 
-        @functools.wraps(original_scale)
-        def scale(grad_scaler: Any, outputs: Any) -> Any:
-            result = original_scale(grad_scaler, outputs)
-            observer.loss_scaled(grad_scaler, outputs, result)
-            return result
-
         self._replace(scaler, "step", step)
-        self._replace(scaler, "scale", scale)
+        self._replace(scaler, "scale", scaling(scaler.scale, observer))
 
     # tokens and targets
 
@@ -273,20 +304,7 @@ class Hooks:
 
     def _patch_reads(self) -> None:
         for name in SCALAR_READERS:
-            self._replace(Tensor, name, self._reading(getattr(Tensor, name)))
-
-    def _reading(self, original: Any) -> Any:
-        observer = self._observer
-        compiling = torch.compiler.is_compiling
-
-        @functools.wraps(original)
-        def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            value = original(tensor, *args, **kwargs)
-            if not compiling() and reads_for_the_user(sys._getframe(1).f_code.co_filename):
-                observer.value_read(tensor, value)
-            return value
-
-        return read
+            self._replace(Tensor, name, reading(getattr(Tensor, name), self._observer))
 
     # data loaders
 
@@ -294,17 +312,7 @@ class Hooks:
         from torch.utils.data import dataloader
 
         base = dataloader._BaseDataLoaderIter
-        original = base.__next__
-        observer = self._observer
-
-        @functools.wraps(original)
-        def following(iterator: Any) -> Any:
-            batch = original(iterator)
-            if torch.is_grad_enabled():
-                observer.batch_loaded(batch)
-            return batch
-
-        self._replace(base, "__next__", following)
+        self._replace(base, "__next__", loading(base.__next__, self._observer))
 
     # trials: other seeds, one change, an end
 
@@ -316,6 +324,7 @@ class Hooks:
         if self._changes.wants_tape:
             self._observer.taping.want_all()
 
+    @ours
     def _stop_in_time(self) -> None:
         if self._limit.is_reached(self._observer.steps, self._backwards):
             if self._limit.is_ignored():
@@ -325,12 +334,5 @@ class Hooks:
     # activations, on demand
 
     def _patch_modules(self) -> None:
-        if not self._activations:
-            return
-        from torch.nn.modules.module import register_module_forward_hook
-
-        def after(module: nn.Module, _inputs: Any, output: Any) -> None:
-            if torch.is_grad_enabled() and isinstance(output, Tensor):
-                self._observer.module_returned(module, output)
-
-        self._undo.append(register_module_forward_hook(after).remove)
+        if self._activations:
+            self._undo.append(listen_to_modules(module_listener(self._observer)))

@@ -14,6 +14,7 @@ from lossleuth.observe.limit import InterventionFailed
 from lossleuth.observe.taping import Taping
 from lossleuth.tape.leaves import leaves_behind
 from lossleuth.tape.neutral import neutral
+from lossleuth.tape.uncompiled import ours
 
 
 class Intervening:
@@ -40,10 +41,12 @@ class Intervening:
         for intervention in self._interventions:
             intervention.install(replace)
 
+    @ours
     def optimizer_made(self, optimizer: Any) -> None:
         """The program has made an optimizer."""
         self._tell("optimizer_made", optimizer)
 
+    @ours
     def backward_begins(self, roots: Sequence[Any]) -> None:
         """The engine is about to run."""
         if self._interventions:
@@ -52,6 +55,7 @@ class Intervening:
             if not self._with_optimizer:
                 self._leaves = leaves_behind(roots)
 
+    @ours
     def backward_ends(self) -> None:
         """It has."""
         if self._interventions:
@@ -62,16 +66,19 @@ class Intervening:
                 with self._aside():
                     self._before = [leaf.detach().clone() for leaf in self._leaves]
 
+    @ours
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer is about to use the gradients."""
         self._with_optimizer = True
         self._tell("before_update", optimizer)
 
+    @ours
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
         """It has."""
         self._first = True
         self._tell("after_update", optimizer)
 
+    @ours
     def updated_by_hand(self) -> None:
         """The program was seen to have changed its parameters itself."""
         self._first = True

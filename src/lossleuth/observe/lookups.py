@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from lossleuth.observe.observer import Observer
+from lossleuth.tape.uncompiled import ours
 
 Saw = Callable[..., None]
 
@@ -15,12 +16,14 @@ Saw = Callable[..., None]
 def lookup_listeners(observer: Observer) -> tuple[Saw, Saw]:
     """What to call when tokens are looked up, and when scores are compared with targets."""
 
+    @ours
     def saw_embedding(input: Any, *_args: Any, **_kwargs: Any) -> None:
         if torch.is_grad_enabled():
             observer.tokens_embedded(input)
         elif not observer.taping.looking:
             observer.taping.evaluations.looked_up()
 
+    @ours
     def saw_targets(
         input: Any,
         target: Any,

@@ -18,7 +18,8 @@ from lossleuth.observe.batches import Batches
 from lossleuth.observe.clipping import Clip, kept, value_clip_effect
 from lossleuth.observe.closed import ClosedStep, ClosedSteps
 from lossleuth.observe.evaluations import Evaluations, kind_of
-from lossleuth.observe.failures import Failures, guarded
+from lossleuth.observe.failures import Failures
+from lossleuth.observe.guard import guarded
 from lossleuth.observe.parameters import ParameterTable
 from lossleuth.observe.phases import Phases
 from lossleuth.observe.resolved import ChangedSettings, resolved_settings
@@ -27,14 +28,13 @@ from lossleuth.observe.statistics import READINGS
 from lossleuth.observe.taping import Taping
 from lossleuth.observe.tracing import Known, origins
 from lossleuth.observe.unreached import unfinished
+from lossleuth.observe.unseen import UnseenUpdates
 from lossleuth.observe.window import StepWindow
 from lossleuth.places import reading_place, user_place
 from lossleuth.probes.look import Places, look_at, look_at_loss
 from lossleuth.record.write import RecordWriter
 from lossleuth.tape.window import Window
 
-# Backward passes without an optimizer's step after which updates by hand are looked for.
-PATIENCE = 64
 # Rates that are remembered, to look for in files at the end.
 MOST_RATES = 512
 
@@ -70,7 +70,7 @@ class Observer:
         self.made_schedulers: weakref.WeakSet[Any] = weakref.WeakSet()
         # Where in the user's code each was made.
         self.made_at: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-        self._unused_backwards = 0
+        self.unseen = UnseenUpdates(self._table, self.made_optimizers)
         self._updating = 0
         self._within_update = False
         self._batches = Batches()
@@ -142,12 +142,7 @@ class Observer:
                 loss = unscaled if scaled() is root else kept(root, self._torch)
                 if loss is not None:
                     window.losses.append(loss)
-        # An optimizer that was made will most likely be used; if it is not, look for ourselves.
-        self._unused_backwards += 1
-        if self.optimizers:
-            return
-        if not self.made_optimizers or self._unused_backwards > PATIENCE:
-            self._table.note_roots(roots)
+        self.unseen.backward_begins(roots)
 
     @guarded
     def backward_ends(self) -> None:
@@ -155,6 +150,11 @@ class Observer:
         self._table.before_hand_update()
         if not self.made_optimizers:
             self.taping.begin(self.steps + 1, patient=True)
+
+    @guarded
+    def step_compiled(self, optimizer: torch.optim.Optimizer) -> None:
+        """`optimizer.step` is being compiled with the program, and will not be seen."""
+        self._table.follow(optimizer)
 
     @guarded
     def loss_scaled(self, scaler: Any, loss: Any, scaled: Any) -> None:
@@ -213,7 +213,7 @@ class Observer:
         window = self._window
         self._within_update = False
         window.optimizers.add(id(optimizer))
-        self._unused_backwards = 0
+        self.unseen.optimizer_updated()
         if window.is_sampled:
             self._note_place("update")
         window.updated_by.append(type(optimizer).__name__)
@@ -260,7 +260,7 @@ class Observer:
         """Close the step before, if what happens now belongs to the next."""
         if self._updating or self._within_update:
             return
-        if not self._window.updated and not self.optimizers:
+        if not self._window.updated and self.unseen.are_looked_for:
             for by in self._table.hand_updates():
                 self._window.updated_by.append(by)
                 self.hand_updated()
@@ -335,7 +335,8 @@ class Observer:
         # Also a step whose update never came.
         self._end_tape(self.steps)
         if not self._window.empty:
-            self._event("unfinished", unfinished(self._window, self.made_optimizers, self.made_at))
+            made = self.made_optimizers, self.made_at
+            self._event("unfinished", unfinished(self._window, *made, self.unseen.resting))
         summary: dict[str, Any] = {"steps": self.steps, "own_seconds": self.own_seconds}
         summary["evaluated"] = self.taping.evaluations.surely
         summary["scheduled"] = [

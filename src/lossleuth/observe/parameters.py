@@ -74,6 +74,8 @@ class ParameterTable:
         self._growing = threading.RLock()
         # Optimizers that have made an update and are still there, by their identity.
         self.known: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
+        # Those whose steps are compiled with the program.
+        self.unseen: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self._groups: dict[tuple[int, ...], _Group] = {}
         self._latest: _Group | None = None
         self._measured: list[Measured] = []
@@ -134,6 +136,13 @@ class ParameterTable:
             leaves = leaves_behind(roots)[::-1]
             if leaves:
                 self._by_hand = self._group(leaves)
+
+    def follow(self, optimizer: torch.optim.Optimizer) -> None:
+        """Look for the updates of an optimizer whose steps are not seen, from the next one on."""
+        self.unseen.add(optimizer)
+        groups = [group for one in self.unseen for group in one.param_groups]
+        self._by_hand = self._group([p for group in groups for p in group["params"]])
+        self.before_hand_update()
 
     def before_hand_update(self) -> None:
         """Keep the parameters as they are after a backward pass."""

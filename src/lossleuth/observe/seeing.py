@@ -7,9 +7,10 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import torch
+from lossleuth.tape.uncompiled import around, compiling, ours
 
 
+@ours
 def is_traced(tensor: Any) -> bool:
     """Whether a compiler is looking at the program with tensors that hold no values."""
     return type(tensor).__module__.startswith("torch._subclasses")
@@ -20,12 +21,14 @@ def seeing(original: Any, see: Callable[..., None]) -> Any:
 
     The result has the original's globals and source, so that TorchScript, which compiles a
     function from its source and looks names up in its globals, finds what it would find without
-    us; Dynamo traces past the look.
+    us; the compiler goes past the look.
     """
-    compiling = torch.compiler.is_compiling
+    # Not a global: those are the original's.
+    is_compiling = compiling
 
+    @around
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if not compiling():
+        if not is_compiling():
             see(*args, **kwargs)
         return original(*args, **kwargs)
 

@@ -13,18 +13,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
 
 from lossleuth.observe.evaluations import Evaluations, printed_so_far
 from lossleuth.observe.failures import Failures
+from lossleuth.observe.module_hooks import listen_to_modules
 from lossleuth.probes.hooks import place_of_hook
 from lossleuth.probes.look import look_at_evaluation
 from lossleuth.tape.capture import Capture
 from lossleuth.tape.neutral import neutral
 from lossleuth.tape.recorder import Recorder
+from lossleuth.tape.uncompiled import around, ours
 from lossleuth.tape.window import Backward, Window
 
 Look = Callable[[Window], dict[str, Any]]
@@ -61,7 +59,7 @@ class Taping:
         self.capture: Capture | None = None
         # Of the next step, between an update and the first that is known to come after it.
         self._next: Recorder | None = None
-        self._hooks: list[Any] = []
+        self._unlisten: Callable[[], None] | None = None
         self._names: dict[int, str] = {}
         self._paused = False
         # The window and the backward pass that has just ended in it, where that is recorded.
@@ -121,10 +119,7 @@ class Taping:
         self._recorder, self.capture = recorder, recorder.capture
         self._steps.discard(recorder.window.step)
         self._printed_before = printed_so_far()
-        self._hooks = [
-            register_module_forward_pre_hook(self._enter_module),
-            register_module_forward_hook(self._leave_module, always_call=True),
-        ]
+        self._unlisten = listen_to_modules(self._leave_module, self._enter_module)
 
     def end(self, step: int, names: Callable[[Tensor], str | None]) -> dict[str, Any] | None:
         """This step is over: look at its recording, if there is one and the time is right."""
@@ -178,11 +173,13 @@ class Taping:
         if following is not None:
             following.stop()
 
+    @ours
     def _pause(self) -> None:
         if self._recorder is not None and not self._paused:
             self._paused = True
             self._recorder.capture.pause()
 
+    @ours
     def _discard(self) -> None:
         """Record no more of this step; the mode is left where that is safe."""
         self._drop_next()
@@ -193,14 +190,15 @@ class Taping:
     def _stop(self) -> None:
         recorder, self._recorder, self.capture = self._recorder, None, None
         self._paused = False
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
+        if self._unlisten is not None:
+            self._unlisten()
+        self._unlisten = None
         if recorder is not None:
             recorder.stop()
 
     # the program's doings
 
+    @around
     def run_backward(
         self,
         original: Callable[..., Any],
@@ -242,6 +240,7 @@ class Taping:
         """It has."""
         self._attempt("after_update", optimizer)
 
+    @ours
     def _attempt(self, name: str, *args: Any, **kwargs: Any) -> Any:
         recorder = self._recorder
         if recorder is None or self._paused:
@@ -258,6 +257,7 @@ class Taping:
 
     # modules
 
+    @ours
     def _enter_module(self, module: nn.Module, _inputs: Any) -> None:
         if self._recorder is None:
             return
@@ -277,6 +277,7 @@ class Taping:
             self._recorder.window.module_hooks[name] = tuple(map(place_of_hook, hooks))
         self._recorder.enter_module(name)
 
+    @ours
     def _leave_module(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
         if self._recorder is not None:
             self._recorder.leave_module(output)

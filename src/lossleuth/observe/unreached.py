@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from lossleuth.observe.clipping import plain_number
+from lossleuth.observe.resting import Resting
 from lossleuth.observe.window import StepWindow
 
 
 def unfinished(
-    window: StepWindow, optimizers: Iterable[Any], made_at: Mapping[Any, str]
+    window: StepWindow,
+    optimizers: Iterable[Any],
+    made_at: Mapping[Any, str],
+    resting: Resting | None,
 ) -> dict[str, Any]:
     """Backward passes that no update followed, and the optimizers that could have made it."""
     idle = [{"class": type(o).__name__, "place": made_at.get(o)} for o in optimizers]
@@ -22,6 +26,7 @@ def unfinished(
         "places": window.places,
         "step_call": step_call_after(backward) if backward else None,
         "idle_optimizers": idle,
+        "moved": None if resting is None else resting.moved(),
         "losses": [plain_number(x) for x in (*window.losses[:4], *window.losses[-4:])],
         "supervised": window.supervised,
         "unsupervised": window.unsupervised,

@@ -17,21 +17,11 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lossleuth.tape.contents import (
-    READ,
-    kept_results,
-    memory_of,
-    seen_alike,
-    written_tensors,
-)
+from lossleuth.tape.contents import READ, kept_results, memory_of, seen_alike, written_tensors
 from lossleuth.tape.frames import custom_function, in_own_optimizer, place_of
-from lossleuth.tape.schemas import (
-    EMPTY,
-    is_view,
-    short_name,
-    tensors_in,
-)
+from lossleuth.tape.schemas import EMPTY, is_view, short_name, tensors_in
 from lossleuth.tape.tape import FunctionCall, Layout, Operation, Read, Ref, Tape
+from lossleuth.tape.uncompiled import ours
 
 aten = torch.ops.aten
 # Whole numbers are cheap to copy, and programs fill buffers with them behind torch's back.
@@ -180,6 +170,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
 
     # operations
 
+    @ours
     def __torch_dispatch__(
         self,
         func: OpOverload,

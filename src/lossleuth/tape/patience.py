@@ -9,6 +9,7 @@ from torch._ops import OpOverload
 
 from lossleuth.tape.capture import Capture
 from lossleuth.tape.schemas import tensors_in
+from lossleuth.tape.uncompiled import ours
 
 
 class PatientCapture(Capture):  # type: ignore[no-untyped-call]  # untyped base
@@ -16,6 +17,7 @@ class PatientCapture(Capture):  # type: ignore[no-untyped-call]  # untyped base
 
     waiting = True
 
+    @ours
     def __torch_dispatch__(
         self,
         func: OpOverload,

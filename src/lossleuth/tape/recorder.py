@@ -16,6 +16,8 @@ from lossleuth.tape.loss_kernels import recognise_loss, value_of
 from lossleuth.tape.neutral import neutral
 from lossleuth.tape.patience import PatientCapture
 from lossleuth.tape.schemas import tensors_in
+from lossleuth.tape.stance import STANCE
+from lossleuth.tape.uncompiled import ours
 from lossleuth.tape.window import Backward, Gradients, Update, Window
 
 # Results of modules whose gradients are kept, and how many numbers those may have.
@@ -43,6 +45,7 @@ class Recorder:
 
     def start(self) -> None:
         """Record from now on."""
+        STANCE.aside()
         self.capture.__enter__()  # type: ignore[no-untyped-call]  # untyped base
         self._entered = True
 
@@ -56,6 +59,7 @@ class Recorder:
             above.append(mode)
         for mode in reversed(above):
             dispatch._push_mode(mode)
+        STANCE.back()
 
     def forget(self) -> None:
         """Leave nothing on the program's graph, and nothing to look at."""
@@ -232,6 +236,7 @@ def _copied(state: Any) -> dict[str, Any]:
 
 
 def _keeper(call: Any) -> Any:
+    @ours
     def keep(gave: Sequence[Tensor | None], given: Sequence[Tensor | None]) -> None:
         with dispatch._disable_current_modes():
             call.gave = [None if g is None else g.detach().clone() for g in gave]
@@ -241,6 +246,7 @@ def _keeper(call: Any) -> Any:
 
 
 def _taker(run: Backward, number: int, which: int) -> Any:
+    @ours
     def take(gradients: Sequence[Tensor | None]) -> None:
         gradient = gradients[which]
         if gradient is not None:
@@ -251,6 +257,7 @@ def _taker(run: Backward, number: int, which: int) -> Any:
 
 
 def _holder(run: Backward, number: int) -> Any:
+    @ours
     def hold(gradient: Tensor) -> None:
         with dispatch._disable_current_modes():
             run.hooked[number] = gradient.detach().clone()

@@ -32,6 +32,16 @@ def test_many_backward_passes_and_no_update_are_proven(given: Any, where: Where 
     check_proven(judge(unfinished(40, **given)), where, "0 updates in 40 backward passes")
 
 
+def test_no_bit_of_a_parameter_changed_is_told() -> None:
+    judged = judge(unfinished(40, moved=[0, 7]))
+    check_proven(judged, None, "No bit of 7 parameters has changed")
+
+
+@pytest.mark.parametrize("backwards", [2, 40])
+def test_parameters_that_move_refute_it_though_no_update_was_seen(backwards: int) -> None:
+    check_refuted(judge(unfinished(backwards, moved=[3, 7])), "3 of 7 parameters have changed")
+
+
 def test_a_scaler_that_skips_every_time_is_told() -> None:
     evidence = Evidence(steps=steps(40, updates=0, skipped_by=[["AdamW"]] * 40))
     check_proven(judge(evidence), None, "40 skipped")

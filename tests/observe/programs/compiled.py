@@ -1,4 +1,4 @@
-"""A compiled model."""
+"""A model that has to be compiled as a whole."""
 
 import torch
 from tiny import *
@@ -6,7 +6,7 @@ from tiny import *
 torch.manual_seed(0)
 
 model = TinyModel()
-fast = torch.compile(model, backend="aot_eager")
+fast = torch.compile(model, backend="aot_eager", fullgraph=True)
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 for inputs, targets in batches(6):
     loss = loss_of(fast, inputs, targets)

@@ -8,8 +8,9 @@ Why training fails
     Weights stay as they were.
 
 How it is judged
-    Backward passes and updates are counted. Many of the first and none of the second is the fault;
-    proven by that alone.
+    Backward passes and updates are counted, and the bits of all parameters are added up before and
+    after. Many of the first, none of the second and no bit changed is the fault; proven by that
+    alone. Where bits have changed, something has made updates that were not seen.
 
 How to fix
     Look at the condition around `optimizer.step()`; print how often it is called.
@@ -42,9 +43,14 @@ def judge(evidence: Evidence) -> Judgement:
     made = sum(int(s.get("updates") or 0) for s in evidence.steps)
     skipped = sum(len(s.get("skipped_by") or ()) for s in evidence.steps)
     passes = backwards + sum(int(s.get("backwards") or 0) for s in evidence.steps)
+    moved, known = unfinished.get("moved") or (0, 0)
+    if not made and moved:
+        return refuted(f"no update was seen, but {moved} of {known} parameters have changed")
     if not made and passes >= FEWEST:
         how = f", {skipped} skipped" if skipped else ""
         because = f"0 updates in {passes} backward passes{how}; each should lead to one in the end."
+        if known:
+            because += f" No bit of {known} parameters has changed."
         idle = [o.get("place") for o in unfinished.get("idle_optimizers") or ()]
         places = unfinished.get("places") or {}
         return Judgement(

@@ -1,0 +1,34 @@
+"""Hooks on all modules at once."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+# What torch says to whoever calls a compiled module meanwhile; it is said of our hooks.
+_SAID = "Using `torch.compile(module)` when there are global hooks"
+
+Hook = Callable[..., None]
+
+
+def listen_to_modules(after: Hook, before: Hook | None = None) -> Callable[[], None]:
+    """Call `before` with every module's inputs and `after` with its output; gives the undoing."""
+    warnings.filterwarnings("ignore", re.escape(_SAID), UserWarning)
+    ignored = warnings.filters[0]
+    hooks: list[Any] = [register_module_forward_hook(after, always_call=before is not None)]
+    if before is not None:
+        hooks.append(register_module_forward_pre_hook(before))
+
+    def undo() -> None:
+        for hook in hooks:
+            hook.remove()
+        # The program may have put its own list in the place of this one.
+        with contextlib.suppress(ValueError):
+            warnings.filters.remove(ignored)  # type: ignore[attr-defined]  # a list, in fact
+
+    return undo

@@ -1,0 +1,68 @@
+"""Keeps torch's compiler out of our functions.
+
+Where a compiled function cannot be compiled any further, Python runs it, and the compiler is asked
+again about every function called from there: hooks, modes and replaced functions of ours too. It
+would compile them, fail in some, and take the program's tensors for constants in others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+try:
+    from torch._C._dynamo import eval_frame as _frames
+
+    _SKIP, _DEFAULT = _frames._FrameAction.SKIP, _frames._FrameAction.DEFAULT
+    _ALONE = _frames._FrameExecStrategy(_SKIP, _DEFAULT)
+    _WITH_CALLS = _frames._FrameExecStrategy(_SKIP, _SKIP)
+except (ImportError, AttributeError):  # an older torch, where nothing can be said of a function
+    _frames = None  # type: ignore[assignment]  # None where there is none
+
+# Constant for the compiler: what stands behind `if not compiling()` does not exist for it.
+compiling = torch.compiler.is_compiling
+
+
+def ours(function: Function) -> Function:
+    """A function that the compiler leaves alone, with all that it calls.
+
+    If a compiled function calls it, the compiler's graph ends before it.
+    """
+    _mark(function, with_calls=True)
+    function._torchdynamo_disable = True  # type: ignore[attr-defined]  # what torch.compiler.disable sets
+    return function
+
+
+def around(function: Function) -> Function:
+    """A function that stands around one of the program's, which is compiled as without us."""
+    _mark(function, with_calls=False)
+    return function
+
+
+def asked_once(function: Function) -> Function:
+    """A function that the compiler calls while it compiles, and takes the result for constant."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as assume_constant_result
+    return function
+
+
+def ends_the_graph(method: Any) -> bool:
+    """Whether a method stops the compiler by itself, as the steps of torch's optimizers do.
+
+    >>> ends_the_graph(torch.optim.Adam.step), ends_the_graph(torch.nn.Linear.forward)
+    (True, False)
+    """
+    while method is not None:
+        if "graph_break" in getattr(getattr(method, "__code__", None), "co_names", ()):
+            return True
+        method = getattr(method, "__wrapped__", None)
+    return False
+
+
+def _mark(function: Any, *, with_calls: bool) -> None:
+    code = getattr(function, "__func__", function).__code__
+    if _frames is not None:
+        _frames.set_code_exec_strategy(code, _WITH_CALLS if with_calls else _ALONE)
