@@ -25,8 +25,15 @@ for step in range(60):
 """
 
 
-def watched(folder: Path, factor: str = "") -> Record:
-    (folder / "train.py").write_text(SCRIPT.replace("FACTOR", factor))
+COMPILED = """
+@torch.compile(backend="eager", fullgraph=True)
+def residual(x, w, b, target):
+    return x @ w + b - target
+"""
+
+
+def watched(folder: Path, factor: str = "", script: str = SCRIPT) -> Record:
+    (folder / "train.py").write_text(script.replace("FACTOR", factor))
     plan = Plan(folder / "run", 30, 30.0, tape=(1, 8), by_hand=True)
     (finished,) = Background(Program(folder / "train.py"), 1).run([plan])
     assert (finished.code, finished.problem) == (0, None)
@@ -48,3 +55,14 @@ def test_a_wrong_gradient_is_seen_with_its_name(tmp_path: Path) -> None:
         found = [e.data["hand_step"] for e in record.events() if e.kind == "tape"]
     # The sum itself is right and is what the rest is added to.
     assert all(f["error"] < 1e-6 or f["wrong"] == ["params['b']"] for f in found)
+
+
+def test_what_has_to_be_compiled_as_a_whole_still_runs(tmp_path: Path) -> None:
+    script = SCRIPT.replace("torch.manual_seed(0)", COMPILED + "torch.manual_seed(0)").replace(
+        'x @ params["w"] + params["b"] - target', 'residual(x, params["w"], params["b"], target)'
+    )
+    assert "error = residual(" in script
+    with watched(tmp_path, script=script) as record:
+        assert len(record.steps) == 30
+        found = [e.data["hand_step"] for e in record.events() if e.kind == "tape"]
+    assert [f["wrong"] for f in found] == [[], []]

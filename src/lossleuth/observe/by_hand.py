@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection
 from typing import Any
@@ -39,6 +40,8 @@ class ByHand:
         """See every operation from now on."""
         if seed_shift is not None:
             shift_seeds(seed_shift, setattr)
+        # A mode is at work all the time: what has to be compiled would raise an error.
+        os.environ["TORCHDYNAMO_DISABLE"] = "1"
         self._loop.__enter__()  # type: ignore[no-untyped-call]  # untyped base
 
     def finish(self, reason: dict[str, Any]) -> None:

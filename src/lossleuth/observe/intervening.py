@@ -41,7 +41,6 @@ class Intervening:
         for intervention in self._interventions:
             intervention.install(replace)
 
-    @ours
     def optimizer_made(self, optimizer: Any) -> None:
         """The program has made an optimizer."""
         self._tell("optimizer_made", optimizer)
@@ -66,19 +65,16 @@ class Intervening:
                 with self._aside():
                     self._before = [leaf.detach().clone() for leaf in self._leaves]
 
-    @ours
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer is about to use the gradients."""
         self._with_optimizer = True
         self._tell("before_update", optimizer)
 
-    @ours
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
         """It has."""
         self._first = True
         self._tell("after_update", optimizer)
 
-    @ours
     def updated_by_hand(self) -> None:
         """The program was seen to have changed its parameters itself."""
         self._first = True

@@ -173,13 +173,11 @@ class Taping:
         if following is not None:
             following.stop()
 
-    @ours
     def _pause(self) -> None:
         if self._recorder is not None and not self._paused:
             self._paused = True
             self._recorder.capture.pause()
 
-    @ours
     def _discard(self) -> None:
         """Record no more of this step; the mode is left where that is safe."""
         self._drop_next()
