@@ -31,7 +31,7 @@ from lossleuth.trial import (
     saved_pairs,
     saved_runs,
 )
-from lossleuth.types import Change, Effect
+from lossleuth.types import Change, Effect, counted
 
 CHANGE = Change.of("scale_lr", factor=0.1)
 Losses = Callable[[bool, int], Sequence[float] | str]
@@ -168,8 +168,32 @@ def test_one_seed_that_breaks_among_three_proves_nothing(tmp_path: Path) -> None
     found = effect_of(
         tmp_path, lambda changed, seed: level(math.nan if seed == 1 and not changed else 2.0)
     )
-    assert found.nats == math.inf
+    # It counts as ten times its start, against 2.0.
+    assert found.nats == pytest.approx((90.0 - 2.0) / 3)
     assert not found.is_better
+
+
+def test_how_far_lost_runs_went_does_not_drown_what_the_change_does(tmp_path: Path) -> None:
+    lost = (5801.8, 11200.7, 36890.7)
+    found = effect_of(
+        tmp_path, lambda changed, seed: level(1.0 + seed / 10 if changed else lost[seed])
+    )
+    assert found.without == pytest.approx(sum(lost) / 3)
+    assert found.nats == pytest.approx(90.0 - 1.1)
+    assert found.error == pytest.approx(0.1 / math.sqrt(3))
+    assert found.is_better
+    assert found.sentence.endswith("paired runs of 10 steps; above 90.000 counts as that)")
+
+
+def test_two_runs_that_are_both_lost_do_not_differ(tmp_path: Path) -> None:
+    found = effect_of(tmp_path, lambda changed, seed: level(500.0 if changed else 4000.0 + seed))
+    assert found.nats == 0
+    assert not found.is_better
+
+
+@pytest.mark.parametrize("start", [math.nan, 0.0, -1.0])
+def test_without_a_start_to_compare_with_all_counts(start: float) -> None:
+    assert counted(1e4, start) == 1e4
 
 
 def test_a_run_that_fails_gives_its_reason_instead(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lossleuth.observe.background import Executor, Finished, Plan
 from lossleuth.record.read import Record
-from lossleuth.types import BadInput, Change, Effect
+from lossleuth.types import BadInput, Change, Effect, counted
 
 # Steps at the end over which the loss is averaged: a fifth of the run, within limits.
 FEWEST_MEASURED, MOST_MEASURED = 4, 10
@@ -173,14 +173,17 @@ def effect_of(
         with_change.append(b.end)
         starts.append(a.start)
         differences.append(_difference(a.end, b.end))
+    if not all(map(math.isinf, differences)):
+        pairs = zip(without, with_change, starts, strict=True)
+        differences = [counted(a, start) - counted(b, start) for a, b, start in pairs]
     error = _standard_error(differences)
     if len(set(differences)) == 1 and seeds > 1 and math.isfinite(differences[0]):
         # Seeds change nothing here: what is left is the noise between batches.
         a = known[RunKey(base, 0, steps)]
         b = known[RunKey((*base, change), 0, steps)]
         assert isinstance(a, Measured) and isinstance(b, Measured)
-        pairs = zip(a.losses, b.losses, strict=False)
-        error = _standard_error([_difference(x, y) for x, y in pairs])
+        batches = zip(a.losses, b.losses, strict=False)
+        error = _standard_error([_difference(x, y) for x, y in batches])
     return Effect(
         change,
         _mean(differences),

@@ -106,11 +106,26 @@ class Change(NamedTuple):
         return f"{self.name}({', '.join(f'{k}={v}' for k, v in self.options)})"
 
 
+# A loss of so many times its start is lost: how far it went says nothing, and would only drown the
+# difference to a run that learns in the differences among those that do not.
+LOST = 10.0
+
+
+def counted(end: float, start: float) -> float:
+    """A loss as it counts in a comparison.
+
+    >>> counted(2.5, 4.0), counted(31000.0, 4.0), counted(math.inf, 4.0)
+    (2.5, 40.0, 40.0)
+    """
+    return min(end, LOST * start) if start > 0 else end
+
+
 class Effect(NamedTuple):
     """What a change did to the true loss over paired runs; positive is better with the change."""
 
     change: Change
-    # Loss without the change minus loss with it, in nats, and the standard error of that.
+    # Loss without the change minus loss with it, in nats, and the standard error of that; of
+    # losses as they are counted.
     nats: float
     error: float
     seeds: int
@@ -140,10 +155,14 @@ class Effect(NamedTuple):
     @property
     def sentence(self) -> str:
         """The effect in words."""
+        lost = max(self.without, self.with_change) > LOST * self.start > 0
+        cut = ""
+        if lost and math.isfinite(self.nats):
+            cut = f"; above {LOST * self.start:.3f} counts as that"
         return (
             f"{self.measure} {self.without:.3f} without, {self.with_change:.3f} with "
             f"{self.change.sentence} ({self.nats:+.3f} ± {self.error:.3f} nats over "
-            f"{self.seeds} paired runs of {self.steps} steps)"
+            f"{self.seeds} paired runs of {self.steps} steps{cut})"
         )
 
 
