@@ -12,6 +12,10 @@ from lossleuth.observe.resting import Resting, bits
 KINDS = (torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn)
 
 
+class Strange(torch.Tensor):
+    """A tensor of a kind that is not torch's."""
+
+
 def optimizer_of(*parameters: torch.Tensor) -> torch.optim.Optimizer:
     return torch.optim.SGD([torch.nn.Parameter(p, requires_grad=False) for p in parameters], lr=0.1)
 
@@ -35,6 +39,8 @@ def test_the_sum_does_not_depend_on_the_order(rows: int, columns: int, chance: o
 
 def test_what_has_no_plain_memory_or_is_gone_does_not_count() -> None:
     optimizer = optimizer_of(torch.ones(2), torch.ones(2, device="meta"))
+    other = torch.ones(2).as_subclass(Strange)
+    optimizer.add_param_group({"params": [torch.nn.Parameter(other, requires_grad=False)]})
     resting = Resting([optimizer])
     assert resting.moved() == (0, 1)
     del optimizer

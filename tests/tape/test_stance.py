@@ -50,6 +50,19 @@ def test_what_the_program_wanted_of_the_compiler_comes_back() -> None:
     assert runs_compiled()
 
 
+def test_what_the_program_takes_meanwhile_stays() -> None:
+    stance = Stance()
+    stance.aside()
+    theirs = torch.compiler.set_stance("eager_on_recompile")
+    stance.back()
+    try:
+        assert torch._dynamo.eval_frame._stance.stance == "eager_on_recompile"
+    finally:
+        theirs.__exit__(None, None, None)
+        torch.compiler.set_stance("default")
+    assert runs_compiled()
+
+
 def test_without_a_compiler_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.compiler, "set_stance")
     stance = Stance()

@@ -44,4 +44,7 @@ def bits(tensor: Tensor) -> int:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    return tensor.layout is torch.strided and not tensor.is_meta and tensor.is_floating_point()
+    """Whether the bits lie in memory; of other kinds of tensors nobody knows where."""
+    if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.is_meta:
+        return False
+    return tensor.layout is torch.strided and tensor.is_floating_point()

@@ -32,8 +32,10 @@ class Stance:
         """One less wants it."""
         self._wanted -= 1
         if not self._wanted and self._taken is not None:
-            self._taken.__exit__(None, None, None)
-            self._taken = None
+            taken, self._taken = self._taken, None
+            # The program may have taken another one meanwhile, and keeps it.
+            if sys.modules["torch._dynamo"].eval_frame._stance is taken.stance:
+                taken.__exit__(None, None, None)
 
 
 STANCE = Stance()
