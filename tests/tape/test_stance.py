@@ -50,21 +50,37 @@ def test_what_the_program_wanted_of_the_compiler_comes_back() -> None:
     assert runs_compiled()
 
 
-def test_what_the_program_takes_meanwhile_stays() -> None:
+def the_stance() -> str:
+    return str(torch._dynamo.eval_frame._stance.stance)
+
+
+def test_what_the_program_takes_meanwhile_holds_afterwards() -> None:
     stance = Stance()
     stance.aside()
     theirs = torch.compiler.set_stance("eager_on_recompile")
+    assert the_stance() == "force_eager"
     stance.back()
-    try:
-        assert torch._dynamo.eval_frame._stance.stance == "eager_on_recompile"
-    finally:
-        theirs.__exit__(None, None, None)
-        torch.compiler.set_stance("default")
+    assert the_stance() == "eager_on_recompile"
+    theirs.__exit__(None, None, None)
+    assert the_stance() == "default"
     assert runs_compiled()
 
 
-def test_without_a_compiler_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(torch.compiler, "set_stance")
+def test_a_block_of_the_programs_ends_as_it_would_without_us() -> None:
+    stance = Stance()
+    stance.aside()
+    with torch.compiler.set_stance("eager_on_recompile"):
+        stance.back()
+        assert the_stance() == "eager_on_recompile"
+        stance.aside()
+    assert the_stance() == "force_eager"
+    assert not runs_compiled()
+    stance.back()
+    assert the_stance() == "default"
+
+
+def test_where_there_are_no_stances_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch._dynamo.decorators, "_set_stance")
     stance = Stance()
     stance.aside()
     assert runs_compiled()

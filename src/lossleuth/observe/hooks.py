@@ -324,6 +324,7 @@ class Hooks:
         if self._changes.wants_tape:
             self._observer.taping.want_all()
 
+    @ours
     def _stop_in_time(self) -> None:
         if self._limit.is_reached(self._observer.steps, self._backwards):
             if self._limit.is_ignored():

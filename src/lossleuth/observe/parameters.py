@@ -139,6 +139,9 @@ class ParameterTable:
 
     def follow(self, optimizer: torch.optim.Optimizer) -> None:
         """Look for the updates of an optimizer whose steps are not seen, from the next one on."""
+        if optimizer in self.unseen:
+            # The present update may be half made by now.
+            return
         self.unseen.add(optimizer)
         groups = [group for one in self.unseen for group in one.param_groups]
         self._by_hand = self._group([p for group in groups for p in group["params"]])

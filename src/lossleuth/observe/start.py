@@ -148,7 +148,9 @@ class Watch:
             from lossleuth.interventions.making import make
             from lossleuth.observe.hooks import Hooks
             from lossleuth.observe.observer import Observer
+            from lossleuth.tape.uncompiled import ours
 
+            ours(Provenance._audit)
             order = self._order
             self.observer = Observer(self._open_writer, self.failures, order.tape, order.loss_steps)
             self._hooks = Hooks(
