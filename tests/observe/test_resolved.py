@@ -6,6 +6,7 @@ import torch
 
 from lossleuth.observe.parameters import ParameterTable
 from lossleuth.observe.resolved import ChangedSettings, resolved_settings, settings_signature
+from lossleuth.observe.sampling import EVERY, FIRST_STEPS
 
 
 def optimizer() -> torch.optim.AdamW:
@@ -49,8 +50,8 @@ def test_changes_are_told_once_and_in_sampled_steps() -> None:
     assert changed.optimizers(table, 1) == [held]
     assert changed.optimizers(table, 2) is None
     held.param_groups[0]["weight_decay"] = 0.4
-    assert changed.optimizers(table, 65) is None
-    assert changed.optimizers(table, 80) == [held]
+    assert changed.optimizers(table, FIRST_STEPS + 1) is None
+    assert changed.optimizers(table, FIRST_STEPS + EVERY) == [held]
 
 
 def test_a_new_optimizer_is_told_in_any_step() -> None:
