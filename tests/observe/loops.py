@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,11 @@ from lossleuth.record.write import RecordWriter
 
 
 @contextmanager
-def watching(folder: Path, **more: Any) -> Iterator[Observer]:
+def watching(folder: Path, tape: Sequence[int] = (), **more: Any) -> Iterator[Observer]:
     """Watch what happens in the block, into a record in `folder`."""
     warnings: list[str] = []
     failures = Failures()
-    observer = Observer(lambda: RecordWriter.create(folder, {}, warnings.append), failures)
+    observer = Observer(lambda: RecordWriter.create(folder, {}, warnings.append), failures, tape)
     hooks = Hooks(observer, failures, **more)
     hooks.install()
     try:

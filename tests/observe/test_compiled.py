@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 import pytest
 import torch
+from loops import watching
 from torch._dynamo.convert_frame import register_bytecode_hook
 from torch._dynamo.decorators import skip
 from torch.nn import functional as F
@@ -19,12 +18,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import lossleuth
 from lossleuth.interventions.scale_lr import ScaleLr
 from lossleuth.observe import closed
-from lossleuth.observe.failures import Failures
-from lossleuth.observe.hooks import Hooks
 from lossleuth.observe.limit import Limit
-from lossleuth.observe.observer import Observer
 from lossleuth.record.read import Record
-from lossleuth.record.write import RecordWriter
 
 OURS = str(Path(lossleuth.__file__).parent)
 STEPS = 5
@@ -112,22 +107,6 @@ def train(kind: str) -> list[float]:
     return [step(torch.randint(0, 10, (6,))).item() for _ in range(STEPS)]
 
 
-@contextmanager
-def watching(folder: Path, tape: tuple[int, ...] = (), **more: Any) -> Iterator[None]:
-    """Watch the block; nothing of ours may fail."""
-    failures = Failures()
-    writer = partial(RecordWriter.create, folder, {}, lambda _: None)
-    observer = Observer(writer, failures, tape=tape)
-    hooks = Hooks(observer, failures, **more)
-    hooks.install()
-    try:
-        yield
-    finally:
-        hooks.remove()
-        observer.finish({"how": "test"})
-    assert failures.first is None
-
-
 @pytest.mark.parametrize("tape", [(), (1,)])
 @pytest.mark.parametrize("kind", ["model", "step", "update", "own update", "wrapped update"])
 def test_the_compiler_meets_nothing_of_ours(
@@ -137,8 +116,9 @@ def test_the_compiler_meets_nothing_of_ours(
     assert compiled
     torch._dynamo.reset()
     folder = tmp_path / "run"
-    with watching(folder, tape, activations=not tape):
+    with watching(folder, tape, activations=not tape) as observer:
         watched = train(kind)
+    assert observer.failures.first is None
     assert [name for name in compiled if name.startswith(OURS)] == []
     if not (tape and kind in ("update", "wrapped update")):
         # Uncompiled, as in a recorded step, torch's Adam rounds otherwise.
@@ -198,8 +178,10 @@ def test_nothing_of_ours_is_compiled_where_python_runs_the_program(
     alone = program(rows)
     assert any(name.endswith(":forward") for name in compiled)
     torch._dynamo.reset()
-    with watching(tmp_path / "run", tape, interventions=changes, limit=Limit(steps=50)):
+    more = {"interventions": changes, "limit": Limit(steps=50)}
+    with watching(tmp_path / "run", tape, **more) as observer:
         watched = program(rows)
+    assert observer.failures.first is None
     assert [name for name in compiled if name.startswith(OURS)] == []
     assert watched == alone
     with Record.open(tmp_path / "run") as record:

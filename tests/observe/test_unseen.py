@@ -36,13 +36,22 @@ def test_with_one_they_are_looked_for_after_some_patience() -> None:
     assert len(table.names) == 1
 
 
-def test_an_update_that_is_told_ends_the_search_and_begins_patience_anew() -> None:
+def test_an_update_that_is_told_begins_patience_anew() -> None:
+    table, weight = ParameterTable(), a_weight()
+    unseen = UnseenUpdates(table, [torch.optim.SGD([weight], lr=0.1)])
+    for _ in range(PATIENCE):
+        unseen.backward_begins([weight.sum()])
+    unseen.optimizer_updated()
+    unseen.backward_begins([weight.sum()])
+    assert table.names == []
+
+
+def test_an_update_that_is_told_ends_the_search_unless_others_are_not() -> None:
     table, weight = ParameterTable(), a_weight()
     optimizer = torch.optim.SGD([weight], lr=0.1)
     unseen = UnseenUpdates(table, [optimizer])
     table.before_update(optimizer)
     table.after_update(optimizer)
-    unseen.optimizer_updated()
     assert not unseen.are_looked_for
     table.follow(optimizer)
     assert unseen.are_looked_for

@@ -125,10 +125,9 @@ class Hooks:
         @around
         @functools.wraps(original)
         def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
-            if compiling():
-                return original(t_outputs, *args, **kwargs)
             # Checkpointing runs the engine inside the engine; that is part of one backward.
-            if self._depth or observer.taping.looking or any(map(is_traced, t_outputs)):
+            within = compiling() or self._depth or observer.taping.looking
+            if within or any(map(is_traced, t_outputs)):
                 return original(t_outputs, *args, **kwargs)
             observer.backward_begins(t_outputs)
             self._backwards += 1
