@@ -10,7 +10,7 @@ READY := $(VENV)/ready
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/'
 
-NATIVE := hatch_build.py $(wildcard src/lossleuth/kernels/*.cpp src/lossleuth/kernels/*.h)
+NATIVE := hatch_build.py $(wildcard src/lossleuth/native/*.cpp src/lossleuth/native/*.h)
 
 $(READY): pyproject.toml constraints.txt $(NATIVE)
 	$(PYTHON) -m venv $(VENV)

@@ -18,7 +18,7 @@ try:
 except ImportError:  # the tests call `build` where hatchling is not installed
     BuildHookInterface = object
 
-KERNELS = Path("src") / "lossleuth" / "kernels"
+KERNELS = Path("src") / "lossleuth" / "native"
 SOURCES = (
     *("statistics.cpp", "calls.cpp", "tokens.cpp"),
     *("losses.cpp", "divergence.cpp", "summation.cpp"),
@@ -76,8 +76,8 @@ def build(folder: Path) -> str | None:
 
 
 def names_of(folder: Path) -> ModuleType:
-    """`native.py` of the package that is being built, which is not installed yet."""
-    spec = importlib.util.spec_from_file_location("lossleuth_native", folder / "native.py")
+    """`library.py` of the package that is being built, which is not installed yet."""
+    spec = importlib.util.spec_from_file_location("lossleuth_native", folder / "library.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

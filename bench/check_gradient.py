@@ -18,8 +18,8 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from bench.gradchecking import passes
-from lossleuth.tape.check import Outcome, check_gradient
-from lossleuth.train.model import LanguageModel, ModelShape
+from lossleuth.gradcheck.check import Outcome, check_gradient
+from lossleuth.reference.train.model import LanguageModel, ModelShape
 
 CORRUPTIONS = tuple(10.0**-i for i in range(1, 13))
 # For checks that take longer than this many seconds.

@@ -17,17 +17,17 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from lossleuth.distil.assembly import Assembly, assemble
-from lossleuth.distil.loop import distil
-from lossleuth.distil.measure import true_loss
-from lossleuth.distil.objective import Objective
-from lossleuth.distil.settings import DistilSettings
+from lossleuth.reference.distil.assembly import Assembly, assemble
+from lossleuth.reference.distil.loop import distil
+from lossleuth.reference.distil.measure import true_loss
+from lossleuth.reference.distil.objective import Objective
+from lossleuth.reference.distil.settings import DistilSettings
+from lossleuth.reference.train.data import BatchOrder, make_batch
+from lossleuth.reference.train.loop import make_optimizer
+from lossleuth.reference.train.model import LanguageModel
+from lossleuth.reference.train.session import Session, model_shape
+from lossleuth.reference.train.settings import TrainSettings
 from lossleuth.settings import Resolved
-from lossleuth.train.data import BatchOrder, make_batch
-from lossleuth.train.loop import make_optimizer
-from lossleuth.train.model import LanguageModel
-from lossleuth.train.session import Session, model_shape
-from lossleuth.train.settings import TrainSettings
 
 SEEDS = (1, 2, 3)
 CLEAR = 3.0

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.interleaved import Side, race, speed_ratio, start
-from lossleuth.distil.losses import forward_kl
+from lossleuth.reference.distil.losses import forward_kl
 
 SHAPES = ((1024, 32_000), (256, 128_256))
 TEMPERATURE = 2.0

@@ -18,11 +18,11 @@ from rich.table import Table
 
 from bench.interleaved import Side, race, speed_ratio, start
 from bench.train_speed import same_weights
-from lossleuth.train.allocator import keep_freed_memory
-from lossleuth.train.data import BatchOrder, Span, make_batch, make_windows
-from lossleuth.train.loop import make_optimizer, train
-from lossleuth.train.model import LanguageModel, ModelShape
-from lossleuth.train.settings import TrainSettings
+from lossleuth.reference.train.allocator import keep_freed_memory
+from lossleuth.reference.train.data import BatchOrder, Span, make_batch, make_windows
+from lossleuth.reference.train.loop import make_optimizer, train
+from lossleuth.reference.train.model import LanguageModel, ModelShape
+from lossleuth.reference.train.settings import TrainSettings
 
 VOCABULARY = 32_000
 COMPARED_STEPS = 3

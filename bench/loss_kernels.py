@@ -31,7 +31,7 @@ from lossleuth.kernels import (
 )
 from lossleuth.kernels.row_losses import Options, prepare
 from lossleuth.kernels.supervision import supervise
-from lossleuth.train.allocator import keep_freed_memory
+from lossleuth.reference.train.allocator import keep_freed_memory
 
 # Rows and columns, steps in a round, seconds for all rounds.
 SHAPES = (

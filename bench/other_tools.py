@@ -22,11 +22,11 @@ from torch.func import functional_call
 
 import lossleuth
 from bench.gradchecking import passes
-from lossleuth.lab.cells import Cell, peers
-from lossleuth.lab.programs import peers as host
-from lossleuth.lab.programs import plain
-from lossleuth.lab.programs.planting import Planted, fault_of, planted
-from lossleuth.lab.programs.training_parts import Parts
+from lossleuth.labs.lab.cells import Cell, peers
+from lossleuth.labs.lab.programs import peers as host
+from lossleuth.labs.lab.programs import plain
+from lossleuth.labs.lab.programs.planting import Planted, fault_of, planted
+from lossleuth.labs.lab.programs.training_parts import Parts
 
 OVERFIT_STEPS = 300
 ANOMALY_STEPS = 30

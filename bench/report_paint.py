@@ -16,7 +16,7 @@ from rich.table import Table
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from lossleuth.examiner.verdict import Verdict
+from lossleuth.judge.verdict import Verdict
 from lossleuth.record.write import RecordWriter
 from lossleuth.report.writing import write_reports
 

@@ -17,14 +17,14 @@ from rich.table import Table
 from torch import Tensor
 from torch.nn import functional as F
 
-from lossleuth.probes.alignment import alignment
-from lossleuth.probes.gradient_truth import gradient_truth
-from lossleuth.probes.leaks import leaks
+from lossleuth.probes.data.alignment import alignment
+from lossleuth.probes.gradient.gradient_truth import gradient_truth
 from lossleuth.probes.look import look_at
-from lossleuth.tape.recorder import Recorder
-from lossleuth.tape.roles import find_roles
+from lossleuth.probes.model.leaks import leaks
+from lossleuth.reference.train.model import LanguageModel, ModelShape
+from lossleuth.tape.capture.recorder import Recorder
+from lossleuth.tape.roles.roles import find_roles
 from lossleuth.tape.window import Window
-from lossleuth.train.model import LanguageModel, ModelShape
 
 ROUNDS = 8
 Result = TypeVar("Result")

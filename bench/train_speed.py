@@ -21,9 +21,9 @@ from torch import nn
 
 from bench import plain_loop
 from bench.interleaved import Profile, Rounds, Side, race, speed_ratio, start
-from lossleuth.train.allocator import keep_freed_memory
-from lossleuth.train.corpus import read_corpus
-from lossleuth.train.data import (
+from lossleuth.reference.train.allocator import keep_freed_memory
+from lossleuth.reference.train.corpus import read_corpus
+from lossleuth.reference.train.data import (
     BatchOrder,
     Windows,
     document_spans,
@@ -31,10 +31,10 @@ from lossleuth.train.data import (
     make_windows,
     write_tokens,
 )
-from lossleuth.train.loop import make_optimizer, train
-from lossleuth.train.model import INIT_STD, LanguageModel, ModelShape
-from lossleuth.train.settings import TrainSettings
-from lossleuth.train.tokenizer import build_tokenizer
+from lossleuth.reference.train.loop import make_optimizer, train
+from lossleuth.reference.train.model import INIT_STD, LanguageModel, ModelShape
+from lossleuth.reference.train.settings import TrainSettings
+from lossleuth.reference.train.tokenizer import build_tokenizer
 
 MATRIX_PRODUCTS = ("aten::addmm", "aten::mm", "aten::bmm")
 ATTENTION = (

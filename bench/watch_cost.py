@@ -21,7 +21,7 @@ from rich.table import Table
 from torch.nn import functional as F
 
 from bench.interleaved import Side, race, speed_ratio, start
-from lossleuth.train.model import LanguageModel, ModelShape
+from lossleuth.reference.train.model import LanguageModel, ModelShape
 
 VOCABULARY, CONTEXT = 256, 128
 LAPS = 10

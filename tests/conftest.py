@@ -12,6 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from lossleuth.native import library
+
+# Modules that several tests share are imported by their bare names; programs that tests run in
+# processes of their own are no tests.
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+collect_ignore = ["support", "programs"]
+
 # A shell that starts things in the background has them ignore Ctrl-C, and whatever they start does
 # too; tests that interrupt a program want it to listen.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -39,3 +46,15 @@ def lossleuth(tmp_path: Path) -> Command:
         )
 
     return run
+
+
+@pytest.fixture(params=["native", "fallback"])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which kernels the test runs on: the native library, and what stands in where it is absent."""
+    if request.param == "fallback":
+        monkeypatch.setattr(library, "load", lambda: None)
+    else:
+        from needs import need_native
+
+        need_native()
+    return str(request.param)

@@ -38,7 +38,7 @@ def missing(shown: str, test: str) -> list[str]:
             continue
         options = {option for p in known[command].params for option in p.opts}
         found += [o for o in re.findall(r"--\w+", words) if o not in options]
-    sections = "".join(path.read_text(encoding="utf-8") for path in REPORT.glob("*.py"))
+    sections = "".join(path.read_text(encoding="utf-8") for path in REPORT.rglob("*.py"))
     for part in re.findall(r"report: ([^`]*)", shown):
         titles = re.sub(r"\([^)]*\)", "", part).split(",")
         found += [t for t in titles if f'Section("{t.strip()}"' not in sections]

@@ -9,16 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lossleuth.examiner.verdict import Verdict as Verdict
-    from lossleuth.examining import assert_healthy as assert_healthy
-    from lossleuth.examining import examine as examine
-    from lossleuth.examining import run as run
-    from lossleuth.observe.inside import watch as watch
+    from lossleuth.api import assert_healthy as assert_healthy
+    from lossleuth.api import examine as examine
+    from lossleuth.api import run as run
+    from lossleuth.gradcheck.check import check_gradient as check_gradient
+    from lossleuth.gradcheck.loss_check import check_loss as check_loss
+    from lossleuth.judge.verdict import Verdict as Verdict
     from lossleuth.record.read import Record as Record
-    from lossleuth.tape.check import check_gradient as check_gradient
-    from lossleuth.tape.loss_check import check_loss as check_loss
     from lossleuth.types import BadInput as BadInput
     from lossleuth.types import Status as Status
+    from lossleuth.watching.context import watch as watch
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -38,13 +38,13 @@ _HOMES = {
     "BadInput": "lossleuth.types",
     "Record": "lossleuth.record.read",
     "Status": "lossleuth.types",
-    "Verdict": "lossleuth.examiner.verdict",
-    "assert_healthy": "lossleuth.examining",
-    "check_gradient": "lossleuth.tape.check",
-    "check_loss": "lossleuth.tape.loss_check",
-    "examine": "lossleuth.examining",
-    "run": "lossleuth.examining",
-    "watch": "lossleuth.observe.inside",
+    "Verdict": "lossleuth.judge.verdict",
+    "assert_healthy": "lossleuth.api",
+    "check_gradient": "lossleuth.gradcheck.check",
+    "check_loss": "lossleuth.gradcheck.loss_check",
+    "examine": "lossleuth.api",
+    "run": "lossleuth.api",
+    "watch": "lossleuth.watching.context",
 }
 
 

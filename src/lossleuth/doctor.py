@@ -12,7 +12,7 @@ from pathlib import Path
 
 import lossleuth
 from lossleuth.files import make_directory
-from lossleuth.kernels.native import why_absent
+from lossleuth.native.library import why_absent
 from lossleuth.types import BadInput
 
 PACKAGES = (

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from lossleuth.agents import answers
-from lossleuth.examiner import verdict as written
+from lossleuth.judge import verdict as written
 from lossleuth.types import Change, Effect, Judgement, Status, Where, Wrongness
 
 GUIDE = Path(__file__).parents[2] / "docs" / "for-assistants.md"

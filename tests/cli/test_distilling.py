@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lossleuth.distil.settings import DistilSettings
+from lossleuth.reference.distil.settings import DistilSettings
 from lossleuth.settings import option_name, rules
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

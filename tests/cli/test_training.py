@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from lossleuth.reference.train.settings import TrainSettings
 from lossleuth.settings import option_name, rules
-from lossleuth.train.settings import TrainSettings
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

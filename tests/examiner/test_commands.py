@@ -12,7 +12,6 @@ import pytest
 from small_examinations import says
 
 from lossleuth.catalogue import HEADINGS, causes
-from lossleuth.examiner.again import examine_record
 from lossleuth.examiner.commands import (
     _free,
     as_json,
@@ -20,7 +19,8 @@ from lossleuth.examiner.commands import (
     explained,
     listed,
 )
-from lossleuth.examiner.verdict import Verdict
+from lossleuth.examiner.rejudge import examine_record
+from lossleuth.judge.verdict import Verdict
 from lossleuth.record.write import RecordWriter
 from lossleuth.types import BadInput, Effect, Status
 from lossleuth.types import Change as Changed
@@ -39,7 +39,7 @@ def test_a_saved_record_is_judged_again_without_torch(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['torch'] = None\n"
         "from pathlib import Path\n"
-        "from lossleuth.examiner.again import examine_record\n"
+        "from lossleuth.examiner.rejudge import examine_record\n"
         "from lossleuth.examiner.commands import as_json\n"
         f"print(as_json(examine_record(Path({str(run)!r}))))\n"
     )

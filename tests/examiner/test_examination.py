@@ -11,17 +11,17 @@ import pytest
 from small_examinations import Recorded, Silent, always, cause, curable, says
 
 from lossleuth.causes.reasoning import decided_by_trial
-from lossleuth.examiner.again import examine_record
-from lossleuth.examiner.choosing import MOST_STEPS
 from lossleuth.examiner.examination import (
     WINDOWS,
     Examination,
     Request,
     known_causes,
 )
-from lossleuth.examiner.learning import OVERFIT
-from lossleuth.examiner.verdict import Verdict
-from lossleuth.observe.background import Finished, Plan
+from lossleuth.examiner.rejudge import examine_record
+from lossleuth.judge.choosing import MOST_STEPS
+from lossleuth.judge.learning import OVERFIT
+from lossleuth.judge.verdict import Verdict
+from lossleuth.observe.launch.executor import Finished, Plan
 from lossleuth.types import BadInput, Cause, Change, Stage, Status, Wrongness
 
 ONE, TWO = Change.of("clear_gradients"), Change.of("scale_lr", factor=0.1)

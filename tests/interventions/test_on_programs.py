@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lossleuth.observe.background import Background, Plan
-from lossleuth.observe.program import Program
+from lossleuth.observe.launch.executor import Background, Plan
+from lossleuth.observe.launch.program import Program
 from lossleuth.record.read import Record
 from lossleuth.types import Change
 
-PROGRAMS = Path(__file__).parents[1] / "observe" / "programs"
+PROGRAMS = Path(__file__).parents[1] / "programs"
 NULL = (
     Change.of("scale_lr", factor=1.0),
     Change.of("scale_gradient", factor=1.0),

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 from founding_suite import check_by_differences, check_by_reference, check_kernel
 
-from lossleuth.kernels import cross_entropy_with_gradient, native
+from lossleuth.kernels import cross_entropy_with_gradient
+from lossleuth.native import library as native
 
 # What is right in `losses.cpp`, what is wrong, and whether differences of the mutant's own loss
 # show it: they cannot where loss and gradient are wrong in the same way. None where that depends on

@@ -15,10 +15,10 @@ import torch
 from optimizer_steps import MADE, check_both_ways, give_gradients, weights
 from slow_statistics import case, check_case, measure
 
-from lossleuth.kernels import native
-from lossleuth.kernels.handles import handles
-from lossleuth.kernels.optimizer_pass import OptimizerPass
-from lossleuth.kernels.tokens import count_supervised, token_fingerprint
+from lossleuth.native import library as native
+from lossleuth.native.handles import handles
+from lossleuth.native.optimizer_pass import OptimizerPass
+from lossleuth.native.tokens import count_supervised, token_fingerprint
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,10 +103,10 @@ def test_such_a_package_works_in_a_process_of_its_own(
     )
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert hook.build(package / "kernels") is not None
+    assert hook.build(package / "native") is not None
     program = (
-        "import torch; from lossleuth.kernels import native;"
-        "from lossleuth.kernels.statistics import ParameterPass;"
+        "import torch; from lossleuth.native import library as native;"
+        "from lossleuth.native.statistics import ParameterPass;"
         "print(native.__file__); print(native.why_absent());"
         "p = [torch.ones(2)]; print(ParameterPass(p).before_update(p, p)[0, 0])"
     )

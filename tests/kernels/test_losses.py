@@ -15,7 +15,8 @@ from needs import need_native
 from slow_losses import slow_cross_entropy
 from torch.nn import functional as F
 
-from lossleuth.kernels import cross_entropy, cross_entropy_with_gradient, native
+from lossleuth.kernels import cross_entropy, cross_entropy_with_gradient
+from lossleuth.native import library as native
 
 WIDTHS = [2, 3, 10, 34, 100, 127, 128, 129, 1000, 1023, 1024, 1025, 2047, 2048, 2049, 5000, 32000]
 

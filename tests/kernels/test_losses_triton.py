@@ -47,7 +47,7 @@ print("agreed")
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="no Triton")
 def test_triton_gives_the_reference() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(Path(__file__).parent)],
+        [sys.executable, "-c", PROGRAM, str(Path(__file__).parents[1] / "support")],
         env={**os.environ, "TRITON_INTERPRET": "1"},
         capture_output=True,
         text=True,

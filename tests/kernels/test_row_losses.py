@@ -8,9 +8,10 @@ import pytest
 import torch
 from needs import need_native
 
-from lossleuth.kernels import losses_fallback, native, row_losses
+from lossleuth.kernels import losses_fallback, row_losses
 from lossleuth.kernels.row_losses import Options, cross_entropy_rows, divergence_rows, in_rows
 from lossleuth.kernels.supervision import supervise
+from lossleuth.native import library as native
 
 
 class Marked(torch.Tensor):

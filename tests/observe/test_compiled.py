@@ -16,9 +16,9 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 import lossleuth
-from lossleuth.interventions.scale_lr import ScaleLr
-from lossleuth.observe import closed
-from lossleuth.observe.limit import Limit
+from lossleuth.interventions.optimizer.scale_lr import ScaleLr
+from lossleuth.observe.steps import step_writer as closed
+from lossleuth.observe.stop import Limit
 from lossleuth.record.read import Record
 
 OURS = str(Path(lossleuth.__file__).parent)

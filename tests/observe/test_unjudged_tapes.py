@@ -27,7 +27,7 @@ def is_wrong(found: dict[str, Any]) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REASONS)
 def test_a_right_gradient_out_of_sight_is_not_called_wrong(name: str, tmp_path: Path) -> None:
-    script = str(Path(__file__).parent / "programs" / f"{name}.py")
+    script = str(Path(__file__).parents[1] / "programs" / f"{name}.py")
     bare = output_of([script], tmp_path)
     printed, taped = tape_of([script], tmp_path)
     assert printed == bare

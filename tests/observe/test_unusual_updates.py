@@ -15,7 +15,7 @@ from loops import read, watching
 from torch import nn
 
 from lossleuth.observe.failures import Failures
-from lossleuth.observe.observer import Observer
+from lossleuth.observe.steps.observer import Observer
 
 Parameters = list[nn.Parameter]
 

@@ -11,9 +11,9 @@ import torch
 from steps import SmallModel, recorded_step
 from torch import Tensor
 
-from lossleuth.probes.function_truth import FunctionTruth, function_truths
-from lossleuth.probes.gradient_truth import GradientTruth, gradient_truth
-from lossleuth.probes.hooks import hooks
+from lossleuth.probes.gradient.backward_hooks import hooks
+from lossleuth.probes.gradient.custom_functions import FunctionTruth, function_truths
+from lossleuth.probes.gradient.gradient_truth import GradientTruth, gradient_truth
 
 # Terms of attention's gradient, each with its sign.
 TERMS = ("query", "key", "value", "mean")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from made_runs import record, true_losses, verdict
 
-from lossleuth.report.compare import comparison
+from lossleuth.report.document.compare import comparison
 from lossleuth.report.writing import write_comparison, write_report, write_reports
 from lossleuth.types import BadInput
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from lossleuth.gradcheck.check import Along, GradientCheck, check_gradient
 from lossleuth.record import strict_json
-from lossleuth.tape.check import Along, GradientCheck, check_gradient
 from lossleuth.types import BadInput
 
 

@@ -17,7 +17,7 @@ from lossleuth.cli.app import (
     plainly,
     settings_options,
 )
-from lossleuth.distil.settings import DistilSettings
+from lossleuth.reference.distil.settings import DistilSettings
 
 
 @app.command()
@@ -37,7 +37,7 @@ def distil(
 ) -> None:
     """Train a student to say what a teacher says, on text files."""
     options["data"] = [*(options["data"] or []), *(files or [])] or None
-    from lossleuth.distil.commands import run_distillation
+    from lossleuth.reference.distil.commands import run_distillation
 
     run_distillation(
         options, out, config, resume, overwrite=overwrite, record=record, control=control

@@ -23,7 +23,7 @@ def lab(
     out: Annotated[Path, typer.Option(help="folder of the results")] = Path("docs/lab"),
 ) -> None:
     """Plant known faults in healthy scripts and keep what is said of them."""
-    from lossleuth.lab.commands import run_lab
+    from lossleuth.labs.lab.commands import run_lab
 
     chosen = {"pairs": pairs, "invented": invented, "doses": doses, "again": again}
     run_lab(out, host or [], fault or [], **chosen, budget=budget, show=typer.echo)
@@ -52,7 +52,7 @@ def precision(
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Measure what rounding and range do to a loss, its gradient and the update."""
-    from lossleuth.precision.commands import run_precision
+    from lossleuth.labs.precision.commands import run_precision
 
     run_precision(
         source,

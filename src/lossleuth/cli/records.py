@@ -29,7 +29,7 @@ def watch(
     ] = None,
 ) -> None:
     """Run a training script unchanged to its end and record every step."""
-    from lossleuth.observe.watching import watch_script
+    from lossleuth.watching.command import watch_script
 
     watch_script(
         script,
@@ -44,7 +44,7 @@ def watch(
 def _write_report(directory: Path) -> None:
     """Judge what was watched; whatever goes wrong here is no matter of the script's."""
     try:
-        from lossleuth.examiner.again import examine_record
+        from lossleuth.examiner.rejudge import examine_record
         from lossleuth.report.writing import write_reports
 
         verdict = examine_record(directory)
@@ -75,7 +75,7 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="also write this HTML file")] = None,
 ) -> None:
     """Put two runs side by side: what differs, and the first step at which they part."""
-    from lossleuth.report.compare import comparison
+    from lossleuth.report.document.compare import comparison
     from lossleuth.report.writing import write_comparison
 
     document = comparison(first, second)

@@ -18,7 +18,7 @@ from lossleuth.cli.app import (
     plainly,
     settings_options,
 )
-from lossleuth.train.settings import TrainSettings
+from lossleuth.reference.train.settings import TrainSettings
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="run directory or checkpoint file")]
 
@@ -37,7 +37,7 @@ def train(
 ) -> None:
     """Train the reference transformer on text files."""
     options["data"] = [*(options["data"] or []), *(files or [])] or None
-    from lossleuth.train.commands import run_training
+    from lossleuth.reference.train.commands import run_training
 
     run_training(options, out, config, resume, overwrite=overwrite, record=record)
 
@@ -53,7 +53,7 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Print the true loss of a checkpoint: nats per token, perplexity, bits per byte."""
-    from lossleuth.train.commands import run_evaluation
+    from lossleuth.reference.train.commands import run_evaluation
 
     run_evaluation(run, [*(data or []), *(files or [])], as_json=json)
 
@@ -71,7 +71,7 @@ def generate(
     cache: Annotated[bool, typer.Option(help="keep keys and values; same tokens, faster")] = True,
 ) -> None:
     """Let a trained model write."""
-    from lossleuth.train.commands import run_generation
+    from lossleuth.reference.train.commands import run_generation
 
     run_generation(run, prompt, tokens, temperature, top_k, top_p, seed, cached=cache)
 
@@ -82,6 +82,6 @@ def analyze_vocab(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="text files")],
 ) -> None:
     """Print what a text holds: tokens per vocabulary size, unknown share, loss floors."""
-    from lossleuth.train.commands import run_vocabulary_analysis
+    from lossleuth.reference.train.commands import run_vocabulary_analysis
 
     run_vocabulary_analysis(files)

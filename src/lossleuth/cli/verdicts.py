@@ -13,7 +13,7 @@ from lossleuth import __version__
 from lossleuth.cli.app import app, plainly
 
 if TYPE_CHECKING:
-    from lossleuth.examiner.verdict import Verdict
+    from lossleuth.judge.verdict import Verdict
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -63,7 +63,7 @@ def examine(
     json: Annotated[bool, typer.Option("--json", help="print verdict.json")] = False,
 ) -> None:
     """Judge a saved record again, without running anything."""
-    from lossleuth.examiner.again import examine_record
+    from lossleuth.examiner.rejudge import examine_record
 
     _show(examine_record(run), run, as_json=json)
 
@@ -77,7 +77,7 @@ def demo(
     ] = None,
 ) -> None:
     """Judge one of the five founding cases and tell its story."""
-    from lossleuth.cases.telling import tell
+    from lossleuth.labs.cases.telling import tell
 
     tell(case, out, typer.echo)
 
@@ -115,7 +115,7 @@ def explain(
 def _show(verdict: Verdict, directory: Path, *, as_json: bool) -> typing.NoReturn:
     """Write the report, print the short form, and leave with the verdict's exit code."""
     from lossleuth.examiner.commands import as_json as json_of
-    from lossleuth.report.terminal import is_coloured, lines
+    from lossleuth.report.render.terminal import is_coloured, lines
     from lossleuth.report.writing import write_reports
 
     written = write_reports(directory, verdict)

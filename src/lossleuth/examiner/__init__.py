@@ -1,1 +1,1 @@
-"""From a run to a verdict: gather evidence, judge, try, judge again."""
+"""Runs, trials and the verdict: everything that does, around the pure judge."""

@@ -11,12 +11,12 @@ from lossleuth.catalogue import cause as cause_of
 from lossleuth.catalogue import causes, page
 from lossleuth.examiner.examination import Examination, Request, known_causes
 from lossleuth.examiner.progress import Telling
-from lossleuth.examiner.verdict import Verdict
 from lossleuth.files import make_directory
-from lossleuth.observe.background import Background
-from lossleuth.observe.program import Program
-from lossleuth.observe.watching import dated_directory
+from lossleuth.judge.verdict import Verdict
+from lossleuth.observe.launch.executor import Background
+from lossleuth.observe.launch.program import Program
 from lossleuth.types import BadInput
+from lossleuth.watching.command import dated_directory
 
 MOST_JOBS = 4
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lossleuth.catalogue import causes as all_causes
-from lossleuth.examiner.choosing import (
+from lossleuth.examiner.load_evidence import evidence_of
+from lossleuth.examiner.trials import TAPED, Measured, RunKey, Trials
+from lossleuth.judge.choosing import (
     MOST_STEPS,
     TRIAL_SECONDS,
     briefly_tried,
@@ -19,8 +21,7 @@ from lossleuth.examiner.choosing import (
     next_wishes,
     trial_steps,
 )
-from lossleuth.examiner.evidence import evidence_of
-from lossleuth.examiner.judging import (
+from lossleuth.judge.judging import (
     explained,
     judge_all,
     stood_down,
@@ -28,11 +29,10 @@ from lossleuth.examiner.judging import (
     wanted,
     without_trials,
 )
-from lossleuth.examiner.learning import OVERFIT, Learning, has_crashed, learning
-from lossleuth.examiner.recognised import recognised
-from lossleuth.examiner.verdict import Verdict, ranked, status_of
-from lossleuth.observe.background import Executor, Finished, Plan, last_words
-from lossleuth.trial import TAPED, Measured, RunKey, Trials
+from lossleuth.judge.known_numbers import recognised
+from lossleuth.judge.learning import OVERFIT, Learning, has_crashed, learning
+from lossleuth.judge.verdict import Verdict, ranked, status_of
+from lossleuth.observe.launch.executor import Executor, Finished, Plan, last_words
 from lossleuth.types import BadInput, Cause, Change, Effect, Evidence, Judgement, Stage, Status
 
 # Folders of a run's first look, and of the one for programs without autograd.

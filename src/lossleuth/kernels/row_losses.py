@@ -9,11 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lossleuth.kernels import losses_fallback, native
-from lossleuth.kernels.fallback import is_held
-from lossleuth.kernels.handles import PLAIN
+from lossleuth.kernels import losses_fallback
 from lossleuth.kernels.supervision import Supervision, address
-from lossleuth.kernels.table import TYPES
+from lossleuth.native import library as native
+from lossleuth.native.fallback import is_held
+from lossleuth.native.handles import PLAIN
+from lossleuth.native.table import TYPES
 
 # What the library reads.
 NATIVE = (torch.float32, torch.bfloat16)

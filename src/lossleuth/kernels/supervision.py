@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lossleuth.kernels import native
+from lossleuth.native import library as native
 
 INTEGERS = {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8} | {
     getattr(torch, f"uint{bits}") for bits in (16, 32, 64)

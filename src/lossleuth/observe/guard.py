@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from lossleuth.observe.failures import Failures
-from lossleuth.tape.uncompiled import ours
+from lossleuth.tape.capture.compiler_marks import ours
 
 Given = TypeVarTuple("Given")
 Owner = TypeVar("Owner", bound="Guarded")

@@ -6,35 +6,35 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
-from lossleuth.probes.alignment import alignment
-from lossleuth.probes.coverage import coverage
-from lossleuth.probes.cross_entropy import best_roles, true_loss
-from lossleuth.probes.cuts import cuts
-from lossleuth.probes.depth import depth
-from lossleuth.probes.descent import descent
-from lossleuth.probes.evaluation import evaluation
-from lossleuth.probes.function_truth import function_truths
-from lossleuth.probes.gradient_truth import gradient_truth, stale_share
-from lossleuth.probes.hand_gradient import hand_gradients
-from lossleuth.probes.hand_step import hand_step
-from lossleuth.probes.handling import handling
-from lossleuth.probes.hooks import hooks
-from lossleuth.probes.leak_places import batch_leak_place, future_leak_place, lost_input_place
-from lossleuth.probes.leaks import Leaks, leaks
-from lossleuth.probes.logit_gradient import logit_gradients
-from lossleuth.probes.padding import padding
-from lossleuth.probes.precision import first_non_finite, precision
-from lossleuth.probes.relation import relation
-from lossleuth.probes.reported import reported
-from lossleuth.probes.softmaxes import softmaxes
-from lossleuth.probes.supply import supply
-from lossleuth.probes.target_places import target_places
-from lossleuth.probes.teaching import teaching
-from lossleuth.probes.terms import terms
-from lossleuth.probes.update_places import update_places
-from lossleuth.probes.update_truth import update_truths
-from lossleuth.tape.copies import link_copies
-from lossleuth.tape.roles import Roles, find_roles
+from lossleuth.probes.data.alignment import alignment
+from lossleuth.probes.data.data_size import supply
+from lossleuth.probes.data.padding import padding
+from lossleuth.probes.data.target_lines import target_places
+from lossleuth.probes.data.target_relation import relation
+from lossleuth.probes.distillation.teaching import teaching
+from lossleuth.probes.evaluation.evaluation import evaluation
+from lossleuth.probes.gradient.backward_hooks import hooks
+from lossleuth.probes.gradient.custom_functions import function_truths
+from lossleuth.probes.gradient.cuts import cuts
+from lossleuth.probes.gradient.depth import depth
+from lossleuth.probes.gradient.gradient_truth import gradient_truth, stale_share
+from lossleuth.probes.gradient.logit_gradient import logit_gradients
+from lossleuth.probes.gradient.loss_terms import terms
+from lossleuth.probes.gradient.precision import first_non_finite, precision
+from lossleuth.probes.gradient.reported_vs_followed import reported
+from lossleuth.probes.loss.true_loss import best_roles, true_loss
+from lossleuth.probes.model.leak_lines import batch_leak_place, future_leak_place, lost_input_place
+from lossleuth.probes.model.leaks import Leaks, leaks
+from lossleuth.probes.model.softmaxes import softmaxes
+from lossleuth.probes.no_autograd.hand_gradient import hand_gradients
+from lossleuth.probes.no_autograd.hand_step import hand_step
+from lossleuth.probes.update.coverage import coverage
+from lossleuth.probes.update.descent import descent
+from lossleuth.probes.update.gradient_edits import handling
+from lossleuth.probes.update.update_lines import update_places
+from lossleuth.probes.update.update_truth import update_truths
+from lossleuth.tape.replay.hidden_copies import link_copies
+from lossleuth.tape.roles.roles import Roles, find_roles
 from lossleuth.tape.window import Window
 
 

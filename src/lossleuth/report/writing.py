@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from lossleuth.examiner.again import examine_record, look_of, saved_verdict
-from lossleuth.examiner.verdict import FILE, Verdict
+from lossleuth.examiner.rejudge import examine_record, look_of, saved_verdict
 from lossleuth.files import replace_file
+from lossleuth.judge.verdict import FILE, Verdict
 from lossleuth.record import strict_json
 from lossleuth.record.export import export
 from lossleuth.record.read import Record
-from lossleuth.report import html, markdown
-from lossleuth.report.blocks import Document
-from lossleuth.report.document import document_of
-from lossleuth.report.facts import facts_of
+from lossleuth.report.document.blocks import Document
+from lossleuth.report.document.document import document_of
+from lossleuth.report.document.facts import facts_of
+from lossleuth.report.render import html, markdown
 from lossleuth.types import BadInput
 
 FORMS: dict[str, Callable[[Path, Verdict], bytes]] = {

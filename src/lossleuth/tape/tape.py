@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from lossleuth.tape.schemas import short_name
+from lossleuth.tape.op_schemas import short_name
 
 
 class Ref(NamedTuple):

@@ -1,0 +1,314 @@
+"""Paired runs: the same start, the same seeds, one thing different; what it does to the loss."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from lossleuth.observe.launch.executor import Executor, Finished, Plan
+from lossleuth.record.read import Record
+from lossleuth.types import BadInput, Change, Effect, counted
+
+# Steps at the end over which the loss is averaged: a fifth of the run, within limits.
+FEWEST_MEASURED, MOST_MEASURED = 4, 10
+# Changes for which every step is recorded and replayed: their trials are shorter.
+TAPED = frozenset(
+    (
+        *("follow_true_gradient", "follow_cross_entropy", "skip_softmax", "weigh_micro_batches"),
+        *("shift_labels", "shuffle_labels", "drop_term", "scale_lesson", "teach_by_reference"),
+    )
+)
+SHORTER, FEWEST_STEPS = 3, 20
+# Nats that one pair of longer runs has to gain for more of them to be made.
+GAINED = 0.03
+# How far apart the seeds of paired runs are.
+SEED_SHIFT = 1000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The loss at the end of a run, batch by batch, and at its beginning."""
+
+    losses: tuple[float, ...]
+    start: float
+    measure: str
+    # The steps of those batches: only the same can be compared.
+    steps: tuple[int, ...] = ()
+
+    @property
+    def end(self) -> float:
+        """Mean over the last batches; infinite if any is not a number."""
+        if not self.losses or not all(map(math.isfinite, self.losses)):
+            return math.inf
+        return statistics.fmean(self.losses)
+
+    @property
+    def told_steps(self) -> str:
+        """The steps in words."""
+        return f"steps {self.steps[0]} to {self.steps[-1]}" if self.steps else "no step"
+
+
+class RunKey(NamedTuple):
+    """What makes a run the same as another."""
+
+    changes: tuple[Change, ...]
+    seed: int
+    steps: int
+
+
+class Trials:
+    """Runs trials of one program; runs without a change are made once and kept."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        directory: Path,
+        *,
+        steps: int,
+        seconds: float,
+        base: tuple[Change, ...] = (),
+        until: float = math.inf,
+        told: Callable[[str], None] = lambda _: None,
+        known: dict[RunKey, Measured | str] | None = None,
+    ) -> None:
+        self._executor = executor
+        self._directory = directory
+        self.steps = steps
+        self._seconds = seconds
+        self._base = base
+        self._until = until
+        self._told = told
+        self._known = {} if known is None else known
+
+    def run(
+        self, changes: Sequence[Change], seeds: int, longer: int = 1
+    ) -> dict[Change, Effect | str]:
+        """The effect of each change over paired seeds, or why there is none.
+
+        `longer` makes runs so many times as long as usual.
+        """
+        wanted: list[RunKey] = []
+        for change in changes:
+            steps = longer * self._steps_of(change)
+            wanted += [RunKey(self._base, seed, steps) for seed in range(seeds)]
+            wanted += [RunKey((*self._base, change), seed, steps) for seed in range(seeds)]
+        self._make([key for key in dict.fromkeys(wanted) if key not in self._known], longer)
+        return {
+            c: effect_of(self._known, self._base, c, seeds, longer * self._steps_of(c))
+            for c in changes
+        }
+
+    def run_longer(self, change: Change, seeds: int, longer: int) -> Effect | str:
+        """The effect of a change that had none: of one longer pair, and of all where it gains."""
+        pair = self.run([change], 1, longer)[change]
+        if isinstance(pair, str) or pair.nats < GAINED:
+            return pair
+        return self.run([change], seeds, longer)[change]
+
+    def _steps_of(self, change: Change) -> int:
+        if not any(c.name in TAPED for c in (*self._base, change)):
+            return self.steps
+        return max(min(FEWEST_STEPS, self.steps), self.steps // SHORTER)
+
+    def _make(self, wanted: Sequence[RunKey], longer: int) -> None:
+        plans = {
+            key: Plan(
+                self._directory / f"{len(self._known) + i:03d}",
+                key.steps,
+                longer * self._seconds,
+                loss_steps=(0, 1, *measured_steps(key.steps)),
+                seed_shift=SEED_SHIFT * key.seed,
+                changes=key.changes,
+            )
+            for i, key in enumerate(wanted)
+        }
+        done = {id(plan): key for key, plan in plans.items()}
+
+        def told(finished: Finished) -> None:
+            key = done[id(finished.plan)]
+            names = ", ".join(c.sentence for c in key.changes) or "unchanged"
+            self._told(f"{names}, seed {key.seed + 1}: {_sentence(self._read(finished))}")
+
+        for finished in self._executor.run(list(plans.values()), self._until, told):
+            self._known[done[id(finished.plan)]] = self._read(finished)
+
+    def _read(self, finished: Finished) -> Measured | str:
+        if finished.problem is not None:
+            return finished.problem
+        try:
+            record = Record.open(finished.plan.directory)
+        except BadInput as reason:
+            return str(reason)
+        with record:
+            return _outcome(record, finished.plan.steps)
+
+
+def effect_of(
+    known: Mapping[RunKey, Measured | str],
+    base: tuple[Change, ...],
+    change: Change,
+    seeds: int,
+    steps: int,
+) -> Effect | str:
+    """What a change did, by the runs that are known, or why that cannot be said."""
+    differences, without, with_change, starts = [], [], [], []
+    measure = "true loss"
+    for seed in range(seeds):
+        a = known.get(RunKey(base, seed, steps), "not run")
+        b = known.get(RunKey((*base, change), seed, steps), "not run")
+        if isinstance(a, str) or isinstance(b, str):
+            return a if isinstance(a, str) else str(b)
+        # A run that breaks has no loss of any kind; others must have the same.
+        if math.isfinite(a.end) and math.isfinite(b.end):
+            if a.measure != b.measure:
+                return f"one run gives a {a.measure}, the other a {b.measure}"
+            if a.steps != b.steps:
+                return f"one run was measured at {a.told_steps}, the other at {b.told_steps}"
+        measure = b.measure if math.isinf(a.end) else a.measure
+        without.append(a.end)
+        with_change.append(b.end)
+        starts.append(a.start)
+        differences.append(_difference(a.end, b.end))
+    if not all(map(math.isinf, differences)):
+        pairs = zip(without, with_change, starts, strict=True)
+        differences = [counted(a, start) - counted(b, start) for a, b, start in pairs]
+    error = _standard_error(differences)
+    if len(set(differences)) == 1 and seeds > 1 and math.isfinite(differences[0]):
+        # Seeds change nothing here: what is left is the noise between batches.
+        a = known[RunKey(base, 0, steps)]
+        b = known[RunKey((*base, change), 0, steps)]
+        assert isinstance(a, Measured) and isinstance(b, Measured)
+        batches = zip(a.losses, b.losses, strict=False)
+        error = _standard_error([_difference(x, y) for x, y in batches])
+    return Effect(
+        change,
+        _mean(differences),
+        error,
+        seeds,
+        steps,
+        _mean(without),
+        _mean(with_change),
+        _mean(starts),
+        measure,
+    )
+
+
+def measured_steps(steps: int) -> range:
+    """The last steps of a run, over which its loss is averaged.
+
+    >>> list(measured_steps(20))
+    [16, 17, 18, 19]
+    """
+    count = max(FEWEST_MEASURED, min(MOST_MEASURED, steps // 5))
+    return range(max(1, steps - count), steps)
+
+
+def measured(record: Record, steps: int) -> Measured | str:
+    """What a run's record says of its loss."""
+    found: dict[int, float] = {}
+    for event in record.events():
+        if event.kind in ("true_loss", "tape"):
+            loss = (event.data.get("true_loss") or {}).get("loss")
+            if loss is not None:
+                found[int(event.data["step"])] = float(loss)
+    count = max(FEWEST_MEASURED, min(MOST_MEASURED, steps // 5))
+    last = {step: loss for step, loss in found.items() if step >= steps - count}
+    if len(last) >= FEWEST_MEASURED - 1:
+        early = [loss for step, loss in found.items() if step <= 1]
+        start = early[0] if early else math.nan
+        return Measured(tuple(last.values()), start, "true loss", tuple(last))
+    losses = [float(x) for x in record.series("loss")] if "loss" in record.scalar_names else []
+    broken = [x for x in losses if not math.isfinite(x)]
+    if broken:
+        return Measured((math.inf,), losses[0], "differentiated loss")
+    if len(losses) < min(steps, FEWEST_MEASURED):
+        return f"it made {len(losses)} steps, where {steps} were expected"
+    at = tuple(range(len(losses))[-count:])
+    return Measured(tuple(losses[-count:]), losses[0], "differentiated loss", at)
+
+
+def saved_records(directory: Path) -> Iterator[tuple[RunKey, Record]]:
+    """The runs of trials that were made before, by the records that they left."""
+    for path in sorted(directory.glob("*/*/record.log")):
+        try:
+            record = Record.open(path)
+        except BadInput:
+            continue
+        with record:
+            header = record.header
+            if "changes" in header and header.get("stop_steps"):
+                changes = tuple(Change.of(name, **options) for name, options in header["changes"])
+                seed = int(header["seed_shift"]) // SEED_SHIFT
+                yield RunKey(changes, seed, int(header["stop_steps"])), record
+
+
+def saved_runs(directory: Path) -> dict[RunKey, Measured | str]:
+    """How the runs of saved trials came out."""
+    return {key: _outcome(record, key.steps) for key, record in saved_records(directory)}
+
+
+def saved_effects(
+    known: Mapping[RunKey, Measured | str], base: tuple[Change, ...]
+) -> dict[Change, Effect]:
+    """What is known of every change that was tried on top of others: the longest trial of each."""
+    found: dict[Change, Effect] = {}
+    for key in sorted(known, key=lambda key: (key.steps, key.seed)):
+        if len(key.changes) == len(base) + 1 and key.changes[:-1] == base:
+            change = key.changes[-1]
+            effect = effect_of(known, base, change, key.seed + 1, key.steps)
+            before = found.get(change)
+            fewer = (
+                before is not None and isinstance(effect, Effect) and effect.seeds < before.seeds
+            )
+            if isinstance(effect, Effect) and not fewer:
+                found[change] = effect
+    return found
+
+
+def saved_pairs(
+    known: Mapping[RunKey, Measured | str],
+    base: tuple[Change, ...],
+    effects: Mapping[Change, Effect],
+) -> dict[Change, Effect]:
+    """Of changes with a known effect, a pair of runs that were longer than its trial."""
+    found: dict[Change, Effect] = {}
+    for change, effect in effects.items():
+        steps = max((k.steps for k in known if k.changes == (*base, change)), default=0)
+        pair = effect_of(known, base, change, 1, steps)
+        if steps > effect.steps and isinstance(pair, Effect):
+            found[change] = pair
+    return found
+
+
+def _outcome(record: Record, steps: int) -> Measured | str:
+    ended = record.ended or {}
+    if ended.get("how") == "intervention failed":
+        return str(ended.get("error"))
+    return measured(record, steps)
+
+
+def _sentence(found: Measured | str) -> str:
+    return found if isinstance(found, str) else f"{found.measure} {found.end:.3f}"
+
+
+def _difference(without: float, with_change: float) -> float:
+    if math.isinf(without) and math.isinf(with_change):
+        return 0.0
+    return without - with_change
+
+
+def _mean(values: Sequence[float]) -> float:
+    return statistics.fmean(values) if all(map(math.isfinite, values)) else sum(values)
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    if len(values) < 2:
+        return math.inf
+    if not all(map(math.isfinite, values)):
+        # One side has no number at all in some pairs; in all of them, there is no doubt.
+        return 0.0 if len(set(values)) == 1 else math.inf
+    return statistics.stdev(values) / math.sqrt(len(values))

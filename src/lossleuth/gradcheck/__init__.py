@@ -1,0 +1,1 @@
+"""Checking a gradient against finite differences: `check_gradient` and `check_loss`."""

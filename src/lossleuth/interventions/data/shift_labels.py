@@ -1,0 +1,55 @@
+"""Targets taken some positions later than the program takes them, or earlier.
+
+A position's target becomes that of the position `offset` later in the same row; where there is
+none, nothing is aimed at. The gradient of the plain cross-entropy of those targets is followed, so
+a factor, smoothing and other terms of the program's loss fall away, as in `follow_cross_entropy`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lossleuth.interventions.loss.follow_cross_entropy import FollowCrossEntropy
+from lossleuth.probes.data.alignment import alignment, supervision
+from lossleuth.tape.roles.roles import Roles
+from lossleuth.tape.window import Backward, Window
+
+
+class ShiftLabels(FollowCrossEntropy):
+    """Aim at what another position aims at; by 0, everything stays exactly as it is."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__()
+        self._offset = int(offset)
+
+    def _gradients(
+        self, window: Window, numbers: list[int], run: Backward | None = None
+    ) -> dict[int, Tensor | None]:
+        # Where nothing is asked for, nothing has to be found.
+        return super()._gradients(window, numbers, run) if self._offset else {}
+
+    def _targets(self, window: Window, roles: Roles) -> Tensor | None:
+        tokens, places, targets = supervision(window, roles)
+        ignored = -100 if roles.ignored is None else roles.ignored
+        at_places = targets.new_full((tokens.numel(),), ignored)
+        at_places[places] = targets
+        axis = alignment(window, roles).time_axis
+        moved = _later(at_places.reshape(tokens.shape), self._offset, axis, ignored)
+        return moved.reshape(-1)[places]
+
+
+def _later(values: Tensor, offset: int, axis: int, otherwise: int) -> Tensor:
+    """What stands `offset` later along an axis, or `otherwise` beyond its ends.
+
+    >>> _later(torch.tensor([[1, 2, 3]]), 1, 1, -100).tolist()
+    [[2, 3, -100]]
+    >>> _later(torch.tensor([[1, 2, 3]]), -2, 1, -100).tolist()
+    [[-100, -100, 1]]
+    """
+    moved = torch.full_like(values, otherwise)
+    kept = values.shape[axis] - abs(offset)
+    if kept > 0:
+        to, source = max(-offset, 0), max(offset, 0)
+        moved.narrow(axis, to, kept).copy_(values.narrow(axis, source, kept))
+    return moved

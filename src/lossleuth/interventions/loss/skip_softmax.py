@@ -1,0 +1,54 @@
+"""The softmax before the loss left out: the loss gets the scores."""
+
+from __future__ import annotations
+
+import torch
+
+from lossleuth.interventions.gradient.follow_true_gradient import put_gradients
+from lossleuth.interventions.intervention import Intervention
+from lossleuth.probes.loss.true_loss import cross_entropy_of, supervised_roles, target_values
+from lossleuth.tape.replay.replay import Cuts, Replay
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.roles import MOVES
+from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.window import Backward, Window
+
+
+class SkipSoftmax(Intervention):
+    """Follow the cross-entropy of what the first softmax was taken of."""
+
+    wants_tape = True
+
+    def backward_ends(self, window: Window | None, run: Backward | None) -> None:
+        """Put that gradient where the engine's own was added."""
+        if window is None or run is None or run.returned:
+            return
+        tape, roles = window.tape, supervised_roles(window)
+        assert roles.scores is not None
+        inner = _inner_softmax(tape, roles.scores)
+        replay = Replay(tape, cuts=Cuts.OPENED)
+        with torch.inference_mode(mode=False):
+            leaves = {
+                i: replay.widened(tape.value(i).detach()).clone().requires_grad_()
+                for i in run.before
+            }
+        made = replay.run([inner.inputs[0]], before=inner.number, leaves=leaves)
+        scores = made[inner.inputs[0]]
+        rows = scores.reshape(-1, scores.shape[-1])
+        loss = cross_entropy_of(rows, target_values(window, roles), roles.ignored).mean
+        found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+        put_gradients(window, run, dict(zip(leaves, found, strict=True)))
+
+
+def _inner_softmax(tape: Tape, number: int) -> Operation:
+    """The softmax that made these numbers, moved about since at most."""
+    makers = tape.makers()
+    while True:
+        maker = makers.get(number)
+        if maker is None or not maker.inputs:
+            raise CannotReplay("no softmax before the loss was found")
+        if maker.name in ("_softmax", "softmax"):
+            return maker
+        if maker.name not in MOVES:
+            raise CannotReplay("no softmax before the loss was found")
+        number = maker.inputs[0]

@@ -1,0 +1,1 @@
+"""Experiments on the tool itself: planted faults, precision, the founding cases."""

@@ -1,0 +1,1 @@
+"""The native library: loading it, and passes over tensors in C++."""

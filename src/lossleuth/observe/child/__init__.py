@@ -1,0 +1,1 @@
+"""The child side: what runs inside the process of the script."""

@@ -1,0 +1,97 @@
+"""Runs the user's script in this process as `python script.py` would, and watches it.
+
+python -m lossleuth.observe.child.run SCRIPT [ARGS...]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import types
+from pathlib import Path
+from types import TracebackType
+
+from lossleuth.observe.child.overlay import protect
+from lossleuth.observe.child.watch import VARIABLE, Order, Watch
+from lossleuth.observe.stop import InterventionFailed, StopRun
+from lossleuth.places import declare_user_file, is_library
+
+
+def main() -> None:
+    """Run the script named on the command line; leave as it leaves."""
+    order = json.loads(os.environ[VARIABLE])
+    order["process"] = os.getpid()
+    os.environ[VARIABLE] = json.dumps(order)
+    _protect(Order(**order), sys.argv[1])
+    watch = Watch(Order(**order), main=True)
+    sys.argv = sys.argv[1:]
+    # As `python script.py` does: argv keeps what was typed, everything else is absolute.
+    script = str(Path(sys.argv[0]).absolute())
+    sys.path[0] = str(Path(script).resolve().parent)
+    declare_user_file(script)
+    # A script that is part of a package has its modules beside it, and they are the user's too.
+    for beside in Path(script).resolve().parent.glob("*.py"):
+        if is_library(str(beside)):
+            declare_user_file(str(beside))
+    watch.start()
+    try:
+        _run_as_main(script)
+    except SystemExit as leaving:
+        watch.finish({"how": "sys.exit", "code": _exit_code(leaving.code)})
+        raise
+    except StopRun:
+        # What the script would do at its end is not asked for.
+        watch.leave()
+    except InterventionFailed as failure:
+        watch.finish({"how": "intervention failed", "error": str(failure)})
+        watch.leave()
+    except KeyboardInterrupt as interrupt:
+        watch.finish({"how": "KeyboardInterrupt"})
+        raise interrupt.with_traceback(_own_frames_dropped(interrupt.__traceback__)) from None
+    except BaseException as error:
+        watch.finish({"how": "exception", "error": f"{type(error).__name__}: {error}"})
+        traceback = _own_frames_dropped(error.__traceback__)
+        sys.excepthook(type(error), error.with_traceback(traceback), traceback)
+        sys.stderr.flush()
+        sys.exit(1)
+    else:
+        watch.finish({"how": "end of script"})
+
+
+def _protect(order: Order, script: str) -> None:
+    """Keep what the script writes away from the user's files, where that was asked for."""
+    if order.scratch is None:
+        return
+    folders = [str(Path.cwd()), str(Path(script).absolute().parent)]
+    reason = protect(folders, order.scratch, order.directory)
+    if reason is not None:
+        print(f"lossleuth: files are not protected: {reason}", file=sys.stderr)
+
+
+def _run_as_main(script: str) -> None:
+    """What `python script.py` does; `runpy.run_path` would give argv and `__file__` one spelling,
+    where Python keeps the first as typed and makes the second absolute."""
+    module = types.ModuleType("__main__")
+    module.__file__ = script
+    module.__dict__["__cached__"] = None
+    sys.modules["__main__"] = module
+    code = compile(Path(script).read_bytes(), script, "exec")
+    exec(code, module.__dict__)
+
+
+def _exit_code(code: object) -> int:
+    if code is None:
+        return 0
+    return code if isinstance(code, int) else 1
+
+
+def _own_frames_dropped(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback from the script's first frame on, as without us."""
+    while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
+        traceback = traceback.tb_next
+    return traceback
+
+
+if __name__ == "__main__":
+    main()

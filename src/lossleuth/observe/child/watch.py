@@ -1,0 +1,221 @@
+"""Starting to watch inside a process: the script's own, or one that it spawned.
+
+A process is told by its environment what to do, so that children started by `spawn`, torchrun
+or a launcher are watched like their parent; each writes a record of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lossleuth.observe.child.torch_import import after_torch_import
+from lossleuth.observe.failures import Failures
+from lossleuth.observe.import_list import note_imports
+from lossleuth.observe.provenance.opened_files import Provenance
+from lossleuth.observe.stop import Limit
+from lossleuth.types import Change
+
+if TYPE_CHECKING:
+    from lossleuth.observe.no_autograd.watch import ByHand
+    from lossleuth.observe.patches.hooks import Hooks
+    from lossleuth.observe.steps.observer import Observer
+
+VARIABLE = "LOSSLEUTH_WATCH"
+OWN_CHILD = "lossleuth.observe.child.run"
+STARTUP_FOLDER = str(Path(__file__).parent / "startup")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to record, and where."""
+
+    directory: str
+    header: dict[str, Any]
+    process: int
+    activations: bool = False
+    tape: tuple[int, ...] = ()
+    # Steps of which only the true loss is wanted.
+    loss_steps: tuple[int, ...] = ()
+    # When to stop: after so many steps or seconds of training.
+    stop_steps: int | None = None
+    stop_seconds: float | None = None
+    # Added to the script's seeds; None leaves everything to the script.
+    seed_shift: int | None = None
+    # Whether to look for steps that are made without autograd.
+    by_hand: bool = False
+    # A scratch folder, for runs that must not write to the user's files.
+    scratch: str | None = None
+    # Interventions by name with their options.
+    changes: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+    def __post_init__(self) -> None:
+        # JSON knows lists only.
+        for name in ("tape", "loss_steps"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        changes = tuple((name, dict(options)) for name, options in self.changes)
+        object.__setattr__(self, "changes", changes)
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether only losses are wanted: where things came from was seen before."""
+        return bool(self.loss_steps) and not self.tape
+
+    def environment(self) -> dict[str, str]:
+        """Variables that make this order reach every process that the script starts."""
+        paths = [STARTUP_FOLDER, os.environ.get("PYTHONPATH", "")]
+        return {
+            VARIABLE: json.dumps(asdict(self)),
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        }
+
+
+class Watch:
+    """Watching in one process."""
+
+    def __init__(self, order: Order, *, main: bool) -> None:
+        self.failures = Failures()
+        self.provenance = Provenance()
+        self.observer: Observer | None = None
+        self._hooks: Hooks | None = None
+        self._by_hand: ByHand | None = None
+        self._order = order
+        self._main = main
+        self._process = os.getpid()
+        self._finished = False
+        self._warnings: list[str] = []
+
+    def start(self) -> None:
+        """Listen from now on, and hook into torch as soon as it is there."""
+        os.register_at_fork(after_in_child=self._forget)
+        self.provenance.listen()
+        after_torch_import(self._install)
+        atexit.register(self.finish, {"how": "exit"})
+
+    def finish(self, reason: dict[str, Any]) -> None:
+        """End the record, once, with how the run ended."""
+        if self._finished or os.getpid() != self._process:
+            return
+        self._finished = True
+        self.provenance.stop()
+        try:
+            if self._hooks is not None:
+                self._hooks.remove()
+            if self._by_hand is not None:
+                self._by_hand.finish(reason)
+            if self.observer is not None and (self._main or self.observer.steps):
+                if not self._order.is_trial:
+                    summary = self.provenance.summary()
+                    files = [*summary["files_read"], *summary["files_mapped"]]
+                    self.observer.told("provenance", summary)
+                    self.observer.trace_origins(list(dict.fromkeys(files)))
+                self.observer.finish(reason)
+        except Exception as error:
+            self.failures.note("finish", error)
+        for sentence in filter(None, [*self._warnings, self.failures.sentence()]):
+            print(f"lossleuth: {sentence}", file=sys.stderr)
+
+    def adopt(self, thing: Any) -> None:
+        """Know an optimizer that was made before the watch began; other things are left alone."""
+        try:
+            import torch
+
+            if self._hooks is not None and isinstance(thing, torch.optim.Optimizer):
+                self._hooks.adopt(thing)
+        except Exception as error:
+            self.failures.note("adopt", error)
+
+    def leave(self) -> NoReturn:
+        """End the record and this process, whatever the script still wants to do."""
+        self.finish({"how": "stopped"})
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(0)
+
+    def _install(self) -> None:
+        try:
+            if self._order.by_hand:
+                self._watch_hands()
+                return
+            from lossleuth.interventions.registry import make
+            from lossleuth.observe.patches.hooks import Hooks
+            from lossleuth.observe.steps.observer import Observer
+            from lossleuth.tape.capture.compiler_marks import ours
+
+            ours(Provenance._audit)
+            order = self._order
+            self.observer = Observer(self._open_writer, self.failures, order.tape, order.loss_steps)
+            self._hooks = Hooks(
+                self.observer,
+                self.failures,
+                activations=order.activations,
+                interventions=[make(Change.of(name, **o)) for name, o in order.changes],
+                limit=Limit(order.stop_steps, order.stop_seconds),
+                seed_shift=order.seed_shift,
+            )
+            self._hooks.give_up = self.leave
+            self._hooks.install()
+        except Exception as error:
+            self.failures.note("install", error)
+
+    def _watch_hands(self) -> None:
+        """Look for steps that nothing but their writes to tensors gives away."""
+        from lossleuth.observe.no_autograd.watch import ByHand
+
+        order = self._order
+        limit = Limit(order.stop_steps, order.stop_seconds)
+        self._by_hand = ByHand(self._open_writer, order.tape, limit, self.failures)
+        self._by_hand.start(order.seed_shift)
+
+    def _open_writer(self) -> Any:
+        from lossleuth.record.write import RecordWriter
+
+        directory = Path(self._order.directory)
+        header = dict(self._order.header, process=os.getpid(), started=time.time())
+        if self._order.seed_shift is not None:
+            # What makes this run different from another of the same script.
+            header["changes"] = list(self._order.changes)
+            header["seed_shift"] = self._order.seed_shift
+            header["stop_steps"] = self._order.stop_steps
+        if not self._main:
+            directory = directory / "processes" / str(os.getpid())
+            header["parent"] = self._order.process
+        elif self._may_be_forked():
+            note_imports(directory)
+        return RecordWriter.create(directory, header, self._warnings.append)
+
+    def _may_be_forked(self) -> bool:
+        """Whether further runs may begin from a process that has imported what this one has."""
+        import torch
+
+        # A GPU's state does not survive a fork.
+        fit = sys.platform == "linux" and torch.version.cuda is None and torch.version.hip is None
+        return fit and self._order.scratch is not None and not self.provenance.variables
+
+    def _forget(self) -> None:
+        """In a forked child: it is not ours to record."""
+        self._finished = True
+        self.provenance.stop()
+        if self._hooks is not None:
+            self._hooks.remove()
+
+
+def start_from_environment() -> None:
+    """Watch this process if its environment says so; never fail."""
+    if OWN_CHILD in sys.orig_argv:
+        # The script's own process, which begins to watch by itself.
+        return
+    try:
+        order = Order(**json.loads(os.environ[VARIABLE]))
+        if order.process != os.getpid():
+            Watch(order, main=False).start()
+    except Exception as error:
+        print(f"lossleuth: this process is not watched: {error!r}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""The parent side: starting a script in a process of its own."""

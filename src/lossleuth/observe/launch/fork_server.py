@@ -1,0 +1,139 @@
+"""A process that has imported what a script imports, and is forked for every run of it.
+
+Forking it saves the seconds that torch and a model library take to import. It is used only where
+that cannot change what the script does: on Linux, without GPU support in torch (which does not
+survive a fork), and if the script sets no environment variable that an import may read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from lossleuth.observe.import_list import Imports
+
+# What the process says of itself.
+READY = "ready"
+
+
+class Forked:
+    """A run in a forked process, as `subprocess.Popen` would show it."""
+
+    def __init__(self, nursery: Nursery, pid: int) -> None:
+        self._nursery = nursery
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal, or None while it runs."""
+        return self._nursery.code_of(self.pid)
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code; `subprocess.TimeoutExpired` if it takes longer."""
+        until = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > until:
+                raise subprocess.TimeoutExpired("a forked run", timeout)
+            time.sleep(0.01)
+        return code
+
+
+class Nursery:
+    """Starts the process and asks it for runs; when this end is closed, it leaves."""
+
+    def __init__(self, script: Path, imports: Imports, environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "lossleuth.observe.child.fork_server_process"],
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._read = b""
+        self._codes: dict[int, int] = {}
+        self._started: list[int] = []
+        self._state: str | None = None
+        self._ask({"script": str(script), "modules": imports.library, "own": imports.own})
+
+    def is_ready(self, wait: float = 0.0) -> bool:
+        """Whether it has imported everything, after waiting for it so long."""
+        until = time.monotonic() + wait
+        while self._state is None and self._process.poll() is None:
+            left = until - time.monotonic()
+            self._listen(max(0.0, left))
+            if left <= 0:
+                break
+        return self._state == READY and self._process.poll() is None
+
+    def fork(
+        self, arguments: Sequence[str], environment: Mapping[str, str], output: Path
+    ) -> Forked | None:
+        """A run of the script with these arguments, its output into that file; None if it fails."""
+        before = len(self._started)
+        self._ask(
+            {
+                "arguments": list(arguments),
+                "environment": dict(environment),
+                "output": str(output.resolve()),
+            }
+        )
+        until = time.monotonic() + 10
+        while len(self._started) == before:
+            if time.monotonic() > until or self._process.poll() is not None:
+                return None
+            self._listen(0.2)
+        return Forked(self, self._started[-1])
+
+    def code_of(self, pid: int) -> int | None:
+        """The exit code of a run; one that no longer has a parent counts as killed."""
+        self._listen(0.0)
+        if pid not in self._codes and self._process.poll() is not None:
+            return -9
+        return self._codes.get(pid)
+
+    def close(self) -> None:
+        """Let it go."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait()
+
+    def _ask(self, request: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def _listen(self, seconds: float) -> None:
+        """Take in what it has said."""
+        assert self._process.stdout is not None
+        if self._process.stdout.closed:
+            return
+        number = self._process.stdout.fileno()
+        while select.select([number], [], [], seconds)[0]:
+            piece = os.read(number, 65536)
+            if not piece:
+                return
+            *lines, self._read = (self._read + piece).split(b"\n")
+            for line in lines:
+                self._take(json.loads(line))
+            seconds = 0.0
+
+    def _take(self, said: dict[str, Any]) -> None:
+        if "state" in said:
+            self._state = said["state"]
+        elif "started" in said:
+            self._started.append(said["started"])
+        else:
+            self._codes[said["ended"]] = said["code"]

@@ -1,0 +1,1 @@
+"""Programs that compute their gradients by hand."""

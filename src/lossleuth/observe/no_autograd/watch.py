@@ -1,0 +1,90 @@
+"""Watching a program that trains without autograd: its steps, some of them looked at."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Collection
+from typing import Any
+
+from torch import Tensor
+
+from lossleuth.observe.failures import Failures
+from lossleuth.observe.no_autograd.loop_finder import HandLoop
+from lossleuth.observe.seeds import shift_seeds
+from lossleuth.observe.stop import Limit
+from lossleuth.probes.look import look_at_hand_step
+from lossleuth.record.write import RecordWriter
+from lossleuth.tape.window import Window
+
+# Tensors of a list that are called by their place in it.
+MOST_NAMED = 1000
+
+
+class ByHand:
+    """Watches from the import of torch on, and writes a record if there are steps."""
+
+    def __init__(
+        self,
+        open_writer: Callable[[], RecordWriter],
+        tape: Collection[int],
+        limit: Limit,
+        failures: Failures,
+    ) -> None:
+        self._open_writer = open_writer
+        self._failures = failures
+        self._writer: RecordWriter | None = None
+        self._loop = HandLoop(tape, limit, self._look, self._told, failures)
+
+    def start(self, seed_shift: int | None) -> None:
+        """See every operation from now on."""
+        if seed_shift is not None:
+            shift_seeds(seed_shift, setattr)
+        # A mode is at work all the time: what has to be compiled would raise an error.
+        os.environ["TORCHDYNAMO_DISABLE"] = "1"
+        self._loop.__enter__()  # type: ignore[no-untyped-call]  # untyped base
+
+    def finish(self, reason: dict[str, Any]) -> None:
+        """The run is over."""
+        if self._writer is not None:
+            summary: dict[str, Any] = {"steps": self._loop.steps}
+            if self._failures.count:
+                summary["failures"] = self._failures.sentence()
+            self._writer.end(reason | summary)
+
+    def _told(self, kind: str, data: dict[str, Any]) -> None:
+        if self._writer is None:
+            self._writer = self._open_writer()
+        if kind == "step":
+            self._writer.step(data, None)
+        else:
+            self._writer.event(kind, data)
+
+    def _look(self, window: Window) -> dict[str, Any]:
+        return look_at_hand_step(window, names_in_script(window))
+
+
+def names_in_script(window: Window) -> dict[int, str]:
+    """What the script calls the tensors that a recorded step has used."""
+    script = sys.modules.get("__main__")
+    names: dict[int, str] = {}
+    for name, value in list(vars(script).items()) if script is not None else ():
+        _name(names, name, value)
+        if not isinstance(value, type) and hasattr(value, "__dict__"):
+            for key, item in list(vars(value).items()):
+                _name(names, f"{name}.{key}", item)
+    return {n: names[id(t)] for n, t in window.tape.leaves.items() if id(t) in names}
+
+
+def _name(names: dict[int, str], name: str, value: Any) -> None:
+    """Name a tensor, or those in a dict or a list."""
+    if isinstance(value, Tensor):
+        names.setdefault(id(value), name)
+    elif isinstance(value, dict):
+        for key, item in list(value.items()):
+            if isinstance(item, Tensor):
+                names.setdefault(id(item), f"{name}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value[:MOST_NAMED]):
+            if isinstance(item, Tensor):
+                names.setdefault(id(item), f"{name}[{number}]")

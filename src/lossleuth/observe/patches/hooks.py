@@ -1,0 +1,343 @@
+"""The only place that patches torch: each patch with its removal.
+
+Nothing here computes; a hook tells the observer what happened and calls the original with the
+arguments it was given.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lossleuth.interventions.intervention import Intervention
+from lossleuth.observe.failures import Failures
+from lossleuth.observe.module_hooks import listen_to_modules
+from lossleuth.observe.patches.interventions import Intervening
+from lossleuth.observe.patches.rebind_importers import reach_importers
+from lossleuth.observe.patches.token_listeners import lookup_listeners
+from lossleuth.observe.patches.transparent import is_traced, seeing
+from lossleuth.observe.patches.wrappers import (
+    clipping_by_norm,
+    clipping_by_value,
+    loading,
+    module_listener,
+    reading,
+    scaling,
+)
+from lossleuth.observe.seeds import shift_seeds
+from lossleuth.observe.steps.observer import Observer
+from lossleuth.observe.stop import Limit, StopRun
+from lossleuth.places import user_place
+from lossleuth.tape.capture.compiler_marks import (
+    around,
+    asked_once,
+    compiling,
+    ends_the_graph,
+    ours,
+)
+
+SCALAR_READERS = ("item", "tolist", "__float__", "__int__", "__index__", "numpy")
+
+
+class Hooks:
+    """Installs everything, and takes everything away again."""
+
+    def __init__(
+        self,
+        observer: Observer,
+        failures: Failures,
+        *,
+        activations: bool = False,
+        interventions: Sequence[Intervention] = (),
+        limit: Limit | None = None,
+        seed_shift: int | None = None,
+    ) -> None:
+        self._observer = observer
+        self._failures = failures
+        self._undo: list[Callable[[], None]] = []
+        self._replaced: list[tuple[Any, Any]] = []
+        self._depth = 0
+        self._stepped = 0
+        self._activations = activations
+        self._changes = Intervening(interventions, observer.taping)
+        self._limit = limit or Limit()
+        self._seed_shift = seed_shift
+        self._backwards = 0
+        # Ends the record and the process, where the script will not be stopped.
+        self.give_up: Callable[[], None] = lambda: None
+
+    def install(self) -> None:
+        """Patch torch; what cannot be patched is noted, and the rest still works."""
+        for patch in (
+            self._patch_backward,
+            self._patch_optimizers,
+            self._patch_clipping,
+            self._patch_scaler,
+            self._patch_lookups,
+            self._patch_reads,
+            self._patch_loader,
+            self._patch_modules,
+            self._patch_for_trials,
+        ):
+            try:
+                patch()
+            except Exception as error:
+                self._failures.note(patch.__name__, error)
+        self._undo.append(reach_importers(self._replaced))
+
+    def adopt(self, optimizer: Any) -> None:
+        """An optimizer that was made before."""
+        self._observer.made_optimizers.add(optimizer)
+        self._changes.optimizer_made(optimizer)
+        self._observer.taping.begin(0)
+
+    def remove(self) -> None:
+        """Leave torch as it was."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _replace(self, owner: Any, name: str, replacement: Any) -> None:
+        inherited = name not in vars(owner)
+        original = getattr(owner, name)
+        # A class method is bound where it is looked up, and is put back as it stands.
+        stands = vars(owner).get(name)
+
+        def undo() -> None:
+            if inherited:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, stands)
+
+        setattr(owner, name, replacement)
+        self._undo.append(undo)
+        if isinstance(owner, ModuleType):
+            self._replaced.append((original, replacement))
+
+    # backward
+
+    def _patch_backward(self) -> None:
+        """One choke point for `backward`, `autograd.backward` and `autograd.grad`."""
+        original = torch.autograd._engine_run_backward  # type: ignore[attr-defined]  # private, checked by a test
+        observer = self._observer
+
+        @around
+        @functools.wraps(original)
+        def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            # Checkpointing runs the engine inside the engine; that is part of one backward.
+            within = compiling() or self._depth or observer.taping.looking
+            if within or any(map(is_traced, t_outputs)):
+                return original(t_outputs, *args, **kwargs)
+            observer.backward_begins(t_outputs)
+            self._backwards += 1
+            self._stop_in_time()
+            self._changes.backward_begins(t_outputs)
+            self._depth += 1
+            try:
+                return observer.taping.run_backward(original, t_outputs, args, kwargs)
+            finally:
+                self._depth -= 1
+                observer.phases.backward_ended = perf_counter()
+                if observer.unseen.are_looked_for:
+                    observer.backward_ends()
+                self._changes.backward_ends()
+
+        self._replace(torch.autograd, "_engine_run_backward", run_backward)
+
+    # optimizers
+
+    def _patch_optimizers(self) -> None:
+        from torch.optim.lr_scheduler import LRScheduler
+        from torch.optim.optimizer import (
+            register_optimizer_step_post_hook,
+            register_optimizer_step_pre_hook,
+        )
+
+        before, after = self._before_step, self._after_step
+        if not self._changes:
+            before, after = self._unless_compiled(before), self._unless_compiled(after)
+        self._undo.append(register_optimizer_step_pre_hook(before).remove)
+        self._undo.append(register_optimizer_step_post_hook(after).remove)
+        self._remember_instances(torch.optim.Optimizer, self._observer.made_optimizers)
+        self._remember_instances(LRScheduler, self._observer.made_schedulers)
+
+    def _unless_compiled(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """`hook`, but where it would end a graph of the compiler that goes on without us.
+
+        A step that is in such a graph is seen as an update that the program makes itself.
+        """
+        observer = self._observer
+
+        @asked_once
+        def is_seen(optimizer: Any) -> bool:
+            seen = ends_the_graph(type(optimizer).step)
+            if not seen:
+                observer.step_compiled(optimizer)
+            return seen
+
+        @around
+        def called(optimizer: Any, args: Any, kwargs: Any) -> Any:
+            if compiling() and not is_seen(optimizer):
+                return None
+            return hook(optimizer, args, kwargs)
+
+        return called
+
+    def _remember_instances(self, kind: type[Any], instances: weakref.WeakSet[Any]) -> None:
+        original = kind.__init__
+        taping, places = self._observer.taping, self._observer.made_at
+
+        @ours
+        def noted(instance: Any) -> None:
+            if not taping.looking:
+                instances.add(instance)
+                places[instance] = user_place(3) or ""
+
+        @ours
+        def made(instance: Any) -> None:
+            if taping.looking:
+                return
+            if isinstance(instance, torch.optim.Optimizer):
+                self._changes.optimizer_made(instance)
+                taping.new_phase(self._observer.steps)
+            # With an optimizer there, the model is there: the first step may begin.
+            if not self._observer.steps:
+                taping.begin(0)
+
+        @around
+        @functools.wraps(original)
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            noted(self)
+            original(self, *args, **kwargs)
+            made(self)
+
+        self._replace(kind, "__init__", init)
+
+    @ours
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        if self._observer.taping.looking:
+            return None
+        closure = kwargs.get("closure") or next(filter(callable, args[1:]), None)
+        self._observer.step_called(optimizer)
+        if not self._backwards:
+            # Gradients made by hand: there is no backward pass to stop at.
+            self._stop_in_time()
+        if closure is None:
+            self._changes.before_update(optimizer)
+            self._observer.update_begins(optimizer)
+            return None
+
+        # Lightning and LBFGS run forward and backward inside `step`: look after the closure.
+        calls = 0
+
+        @ours
+        def looked() -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                # Called again, it is within the update.
+                self._changes.before_update(optimizer)
+            self._observer.update_begins(optimizer)
+
+        @around
+        @functools.wraps(closure)
+        def observed() -> Any:
+            value = closure()
+            looked()
+            return value
+
+        swapped = tuple(observed if a is closure else a for a in args)
+        return swapped, {k: observed if v is closure else v for k, v in kwargs.items()}
+
+    @ours
+    def _after_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if self._observer.taping.looking:
+            return
+        self._stepped += 1
+        self._changes.after_update(optimizer)
+        self._observer.update_ends(optimizer)
+
+    # clipping
+
+    def _patch_clipping(self) -> None:
+        from torch.nn.utils import clip_grad
+
+        by_norm = clipping_by_norm(clip_grad.clip_grad_norm_, self._observer)
+        by_value = clipping_by_value(clip_grad.clip_grad_value_, self._observer)
+        for owner in (clip_grad, nn.utils):
+            self._replace(owner, "clip_grad_norm_", by_norm)
+            self._replace(owner, "clip_grad_value_", by_value)
+
+    # loss scaling
+
+    def _patch_scaler(self) -> None:
+        scaler = torch.amp.GradScaler
+        original = scaler.step
+        observer = self._observer
+
+        @around
+        @functools.wraps(original)
+        def step(grad_scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if compiling():
+                return original(grad_scaler, optimizer, *args, **kwargs)
+            before = self._stepped
+            result = original(grad_scaler, optimizer, *args, **kwargs)
+            if self._stepped == before:
+                observer.update_skipped("GradScaler")
+            return result
+
+        self._replace(scaler, "step", step)
+        self._replace(scaler, "scale", scaling(scaler.scale, observer))
+
+    # tokens and targets
+
+    def _patch_lookups(self) -> None:
+        saw_embedding, saw_targets = lookup_listeners(self._observer)
+        self._replace(F, "embedding", seeing(F.embedding, saw_embedding))
+        # cross_entropy does not go through nll_loss, so a target is never seen twice.
+        self._replace(F, "cross_entropy", seeing(F.cross_entropy, saw_targets))
+        self._replace(F, "nll_loss", seeing(F.nll_loss, saw_targets))
+
+    # numbers that the user's code reads
+
+    def _patch_reads(self) -> None:
+        for name in SCALAR_READERS:
+            self._replace(Tensor, name, reading(getattr(Tensor, name), self._observer))
+
+    # data loaders
+
+    def _patch_loader(self) -> None:
+        from torch.utils.data import dataloader
+
+        base = dataloader._BaseDataLoaderIter
+        self._replace(base, "__next__", loading(base.__next__, self._observer))
+
+    # trials: other seeds, one change, an end
+
+    def _patch_for_trials(self) -> None:
+        if self._seed_shift is not None:
+            shift_seeds(self._seed_shift, self._replace)
+        self._changes.install(self._replace)
+        self._observer.hand_updated = self._changes.updated_by_hand
+        if self._changes.wants_tape:
+            self._observer.taping.want_all()
+
+    @ours
+    def _stop_in_time(self) -> None:
+        if self._limit.is_reached(self._observer.steps, self._backwards):
+            if self._limit.is_ignored():
+                self.give_up()
+            raise StopRun
+
+    # activations, on demand
+
+    def _patch_modules(self) -> None:
+        if self._activations:
+            self._undo.append(listen_to_modules(module_listener(self._observer)))

@@ -1,0 +1,109 @@
+"""Lets interventions act on the running program, aside from what is recorded of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lossleuth.interventions.intervention import Intervention
+from lossleuth.observe.steps.recording import Taping
+from lossleuth.observe.stop import InterventionFailed
+from lossleuth.tape.capture.compiler_marks import ours
+from lossleuth.tape.capture.graph_leaves import leaves_behind
+from lossleuth.tape.replay.clean_state import neutral
+
+
+class Intervening:
+    """Asks every intervention at every point; without any, it does nothing."""
+
+    def __init__(self, interventions: Sequence[Intervention], taping: Taping) -> None:
+        self._interventions = interventions
+        self._taping = taping
+        self._first = True
+        self._with_optimizer = False
+        self._leaves: list[Tensor] = []
+        self._before: list[Tensor] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._interventions)
+
+    @property
+    def wants_tape(self) -> bool:
+        """Whether every step has to be recorded."""
+        return any(i.wants_tape for i in self._interventions)
+
+    def install(self, replace: Callable[[Any, str, Any], None]) -> None:
+        """Before the program begins."""
+        for intervention in self._interventions:
+            intervention.install(replace)
+
+    def optimizer_made(self, optimizer: Any) -> None:
+        """The program has made an optimizer."""
+        self._tell("optimizer_made", optimizer)
+
+    @ours
+    def backward_begins(self, roots: Sequence[Any]) -> None:
+        """The engine is about to run."""
+        if self._interventions:
+            self._tell("backward_begins", roots, first=self._first)
+            self._first = False
+            if not self._with_optimizer:
+                self._leaves = leaves_behind(roots)
+
+    @ours
+    def backward_ends(self) -> None:
+        """It has."""
+        if self._interventions:
+            # Differentiating is done with gradients enabled, whatever the program does.
+            with neutral(wide=False, gradients=True):
+                self._tell("backward_ends", *self._taping.latest)
+            if not self._with_optimizer:
+                with self._aside():
+                    self._before = [leaf.detach().clone() for leaf in self._leaves]
+
+    def before_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer is about to use the gradients."""
+        self._with_optimizer = True
+        self._tell("before_update", optimizer)
+
+    def after_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """It has."""
+        self._first = True
+        self._tell("after_update", optimizer)
+
+    def updated_by_hand(self) -> None:
+        """The program was seen to have changed its parameters itself."""
+        self._first = True
+        if self._interventions and self._before:
+            self._tell("updated_by_hand", self._leaves, self._before)
+            self._before = []
+
+    def _tell(self, what: str, *args: Any, **kwargs: Any) -> None:
+        if not self._interventions or self._taping.looking:
+            return
+        with self._aside():
+            for intervention in self._interventions:
+                intervention.window = self._taping.window
+                try:
+                    getattr(intervention, what)(*args, **kwargs)
+                except Exception as error:
+                    name = type(intervention).__name__
+                    raise InterventionFailed(f"{name}: {type(error).__name__}: {error}") from error
+
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """What is done here is ours: not recorded, not observed."""
+        capture = self._taping.capture
+        self._taping.looking = True
+        if capture is not None:
+            capture.ignoring += 1
+        try:
+            yield
+        finally:
+            if capture is not None:
+                capture.ignoring -= 1
+            self._taping.looking = False

@@ -1,0 +1,44 @@
+"""Listeners to lookups and to losses: batches of training, or evaluations without gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from lossleuth.observe.steps.observer import Observer
+from lossleuth.tape.capture.compiler_marks import ours
+
+Saw = Callable[..., None]
+
+
+def lookup_listeners(observer: Observer) -> tuple[Saw, Saw]:
+    """What to call when tokens are looked up, and when scores are compared with targets."""
+
+    @ours
+    def saw_embedding(input: Any, *_args: Any, **_kwargs: Any) -> None:
+        if torch.is_grad_enabled():
+            observer.tokens_embedded(input)
+        elif not observer.taping.looking:
+            observer.taping.evaluations.looked_up()
+
+    @ours
+    def saw_targets(
+        input: Any,
+        target: Any,
+        weight: Any = None,
+        size_average: Any = None,
+        ignore_index: int = -100,
+        *_args: Any,
+        **_kwargs: Any,
+    ) -> None:
+        # Our own probes take cross-entropies as well.
+        if observer.taping.looking:
+            return
+        if not torch.is_grad_enabled():
+            observer.taping.evaluations.compared()
+        elif input.requires_grad:
+            observer.targets_used(input, target, ignore_index)
+
+    return saw_embedding, saw_targets

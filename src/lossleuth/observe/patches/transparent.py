@@ -1,0 +1,38 @@
+"""Functions of torch that tell what they were called with, and are else as they were."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+from lossleuth.tape.capture.compiler_marks import around, compiling, ours
+
+
+@ours
+def is_traced(tensor: Any) -> bool:
+    """Whether a compiler is looking at the program with tensors that hold no values."""
+    return type(tensor).__module__.startswith("torch._subclasses")
+
+
+def seeing(original: Any, see: Callable[..., None]) -> Any:
+    """`original`, with a look at its arguments first.
+
+    The result has the original's globals and source, so that TorchScript, which compiles a
+    function from its source and looks names up in its globals, finds what it would find without
+    us; the compiler goes past the look.
+    """
+    # Not a global: those are the original's.
+    is_compiling = compiling
+
+    @around
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if not is_compiling():
+            see(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    made = types.FunctionType(
+        wrapper.__code__, original.__globals__, original.__name__, None, wrapper.__closure__
+    )
+    return functools.update_wrapper(made, original)

@@ -1,0 +1,105 @@
+"""Functions that stand around torch's own and tell the observer that they were called.
+
+None computes anything; each calls the original with the arguments it was given. For the compiler
+they are the original.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lossleuth.observe.steps.observer import Observer
+from lossleuth.places import reads_for_the_user
+from lossleuth.tape.capture.compiler_marks import around, compiling, ours
+
+Standing = Callable[..., Any]
+
+
+def clipping_by_norm(original: Standing, observer: Observer) -> Standing:
+    """In the place of `clip_grad_norm_`."""
+
+    @around
+    @functools.wraps(original)
+    def clip_norm(parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:
+        norm = original(parameters, max_norm, *args, **kwargs)
+        if not compiling():
+            observer.clipped(norm, max_norm)
+        return norm
+
+    return clip_norm
+
+
+def clipping_by_value(original: Standing, observer: Observer) -> Standing:
+    """In the place of `clip_grad_value_`."""
+
+    @around
+    @functools.wraps(original)
+    def clip_value(parameters: Any, clip_value: float, *args: Any, **kwargs: Any) -> Any:
+        if not compiling():
+            parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+            observer.about_to_clip_by_value(parameters, clip_value)
+        return original(parameters, clip_value, *args, **kwargs)
+
+    return clip_value
+
+
+def scaling(original: Standing, observer: Observer) -> Standing:
+    """In the place of `GradScaler.scale`."""
+
+    @around
+    @functools.wraps(original)
+    def scale(grad_scaler: Any, outputs: Any) -> Any:
+        result = original(grad_scaler, outputs)
+        if not compiling():
+            observer.loss_scaled(grad_scaler, outputs, result)
+        return result
+
+    return scale
+
+
+def reading(original: Standing, observer: Observer) -> Standing:
+    """In the place of a method that takes a number out of a tensor."""
+
+    # In reach of the compiler where it is not remembered yet.
+    ours(reads_for_the_user.__wrapped__)
+
+    @around
+    @functools.wraps(original)
+    def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        value = original(tensor, *args, **kwargs)
+        if not compiling() and reads_for_the_user(sys._getframe(1).f_code.co_filename):
+            observer.value_read(tensor, value)
+        return value
+
+    return read
+
+
+def loading(original: Standing, observer: Observer) -> Standing:
+    """In the place of `__next__` of a data loader's iterator."""
+
+    @around
+    @functools.wraps(original)
+    def following(iterator: Any) -> Any:
+        batch = original(iterator)
+        if not compiling() and torch.is_grad_enabled():
+            observer.batch_loaded(batch)
+        return batch
+
+    return following
+
+
+def module_listener(observer: Observer) -> Standing:
+    """A hook that is called with what a module returns."""
+
+    @around
+    def after(module: nn.Module, _inputs: Any, output: Any) -> None:
+        if not compiling() and torch.is_grad_enabled() and isinstance(output, Tensor):
+            observer.module_returned(module, output)
+
+    return after

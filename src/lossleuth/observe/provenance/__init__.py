@@ -1,0 +1,1 @@
+"""Files, settings and lines that values came from."""

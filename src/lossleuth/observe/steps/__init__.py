@@ -1,0 +1,1 @@
+"""What is seen of each training step, and how it gets into the record."""

@@ -1,0 +1,1 @@
+"""Readings of every parameter, step by step."""

@@ -1,0 +1,86 @@
+"""What is collected between one update and the next: a step.
+
+A step ends at an update. It is closed only when the next one begins, so that several optimizers
+that step in turn, and what the script reads after its update, belong to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+from lossleuth.observe.steps.clipping import Clip
+
+MOST_READS = 32
+_count = attrgetter("count")
+
+
+@dataclass
+class StepWindow:
+    """One step in the making."""
+
+    began: float
+    # Whether what seldom changes is looked at in it.
+    is_sampled: bool = True
+    losses: list[Any] = field(default_factory=list)
+    reads: list[tuple[Any, str]] = field(default_factory=list)
+    clips: list[Clip] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+    betas: tuple[float, float] | None = None
+    updated_by: list[str] = field(default_factory=list)
+    optimizers: set[int] = field(default_factory=set)
+    skipped_by: list[str] = field(default_factory=list)
+    backwards: int = 0
+    places: dict[str, str] = field(default_factory=dict)
+    loss_scale: float | None = None
+    lookups: list[Any] = field(default_factory=list)
+    micro_batches: list[Any] = field(default_factory=list)
+    supervised: int | None = None
+    # Losses that were taken over no target at all.
+    unsupervised: int = 0
+    classes: int | None = None
+    unigram: float | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def updated(self) -> bool:
+        """Whether an update was made or skipped: then the next thing begins a new step."""
+        return bool(self.updated_by or self.skipped_by)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing that makes a step has happened."""
+        return not self.backwards and not self.updated
+
+    def end_micro_batch(self) -> None:
+        """Of the integers looked up since the last backward, the longest list is the tokens."""
+        lookups = self.lookups
+        if lookups:
+            longest = max(lookups, key=_count) if len(lookups) > 1 else lookups[0]
+            self.micro_batches.append(longest)
+            self.lookups = []
+
+    def read(self, value: Any, place: str) -> None:
+        """The user's code has read a number; printing one takes several looks at it."""
+        if len(self.reads) < MOST_READS and (value, place) not in self.reads[-1:]:
+            self.reads.append((value, place))
+
+
+def integer_tensors(batch: Any) -> list[Any]:
+    """The tensors of whole numbers, one dimension or more, in what a data loader gives.
+
+    >>> import torch
+    >>> found = integer_tensors({"ids": torch.arange(3), "weights": torch.ones(2), "n": 3})
+    >>> [tuple(tensor.shape) for tensor in found]
+    [(3,)]
+    """
+    if hasattr(batch, "is_floating_point"):
+        whole = not batch.is_floating_point() and not batch.is_complex() and batch.dim()
+        return [batch] if whole else []
+    if isinstance(batch, Mapping):
+        batch = list(batch.values())
+    if isinstance(batch, list | tuple):
+        return [tensor for part in batch for tensor in integer_tensors(part)]
+    return []

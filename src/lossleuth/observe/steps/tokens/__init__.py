@@ -1,0 +1,1 @@
+"""Batches, and how often tokens and pairs of tokens occur."""

@@ -1,0 +1,115 @@
+"""What a step trains on: the tokens that were looked up, and the targets of its losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+from lossleuth.native.handles import is_inside_transform
+from lossleuth.native.tokens import TokenReader
+from lossleuth.observe.provenance.value_origins import token_run
+from lossleuth.observe.steps.clipping import unwrapped
+from lossleuth.observe.steps.step import StepWindow, integer_tensors
+from lossleuth.observe.steps.tokens.bigram import TokenPairs
+from lossleuth.observe.steps.tokens.unigram import TargetCounts
+
+# More are not kept alive; they are looked at early.
+MOST_WAITING = 8
+# Runs of tokens of the first batches, to look for in files at the end.
+MOST_RUNS = 4
+
+
+class Batches:
+    """Keeps the tensors of a forward pass until it is differentiated, and looks at them then.
+
+    Looking at all of them at once costs a third of looking at each where it is used. One that was
+    changed in the meantime says nothing any more and is left out.
+    """
+
+    def __init__(self) -> None:
+        self._tokens: list[tuple[Tensor, int]] = []
+        self._targets: list[tuple[Tensor, int, int, int]] = []
+        self._reader = TokenReader()
+        self._counts = TargetCounts()
+        self._pairs = TokenPairs()
+        self.runs: list[NDArray[np.int64]] = []
+        self.target_runs: list[NDArray[np.int64]] = []
+        # Length of a row of tokens.
+        self.row: int | None = None
+        self._sees_lookups = False
+
+    def loaded(self, batch: Any) -> None:
+        """A data loader gave a batch; it counts until tokens are seen in a lookup."""
+        if not self._sees_lookups:
+            self._tokens.extend((tensor, tensor._version) for tensor in integer_tensors(batch))
+
+    def looked_up(self, tokens: Any) -> bool:
+        """Integers were looked up in a table; whether the time has come to look at them."""
+        if isinstance(tokens, Tensor) and not tokens.is_floating_point() and tokens.dim():
+            if not self._sees_lookups:
+                self._sees_lookups = True
+                self._tokens.clear()
+            tokens = unwrapped(tokens)
+            self._tokens.append((tokens, tokens._version))
+        return len(self._tokens) > MOST_WAITING
+
+    def compared(self, scores: Tensor, targets: Any, ignored: int) -> bool:
+        """A cross-entropy was taken; whether the time has come to look at its targets."""
+        if isinstance(targets, Tensor) and not targets.is_floating_point():
+            shape = scores.shape
+            classes = shape[0 if len(shape) == 1 else 1]
+            targets = unwrapped(targets)
+            self._targets.append((targets, targets._version, ignored, classes))
+        return len(self._targets) > MOST_WAITING
+
+    def look(self, window: StepWindow) -> None:
+        """Enter what was used since the last time into the step's window."""
+        if not self._tokens and not self._targets:
+            return
+        if is_inside_transform():
+            # Inside a transform of `torch.func` every result of ours would be wrapped too.
+            with temporarily_clear_interpreter_stack():
+                self._look(window)
+        else:
+            self._look(window)
+
+    def floors(self) -> dict[str, float]:
+        """What the seen tokens allow, in nats per token."""
+        return self._pairs.floors()
+
+    def _look(self, window: StepWindow) -> None:
+        tokens, self._tokens = self._tokens, []
+        targets, self._targets = self._targets, []
+        for tensor, version in tokens:
+            if tensor._version == version:
+                seen = self._reader.fingerprint(tensor)
+                # Position ids ascend by one along a row; they say nothing about the batch.
+                # Neither does a lookup that is the same everywhere.
+                if not seen.consecutive and seen.largest > seen.smallest:
+                    window.lookups.append(seen)
+                    if window.is_sampled:
+                        self._pairs.add(tensor)
+                    if len(self.runs) < MOST_RUNS:
+                        _keep_run(self.runs, tensor)
+                        self.row = int(tensor.shape[-1])
+        for tensor, version, ignored, classes in targets:
+            window.classes = classes
+            if tensor._version == version:
+                count = self._reader.supervised(tensor, ignored)
+                window.supervised = (window.supervised or 0) + count
+                window.unsupervised += not count
+                if len(self.target_runs) < MOST_RUNS and tensor.dim():
+                    _keep_run(self.target_runs, tensor)
+                if window.is_sampled:
+                    self._counts.add(tensor, ignored)
+                    window.unigram = self._counts.entropy()
+
+
+def _keep_run(runs: list[NDArray[np.int64]], tokens: Tensor) -> None:
+    run = token_run(tokens)
+    if run is not None and not any(np.array_equal(run, kept) for kept in runs):
+        runs.append(run)

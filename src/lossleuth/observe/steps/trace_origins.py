@@ -1,0 +1,43 @@
+"""Where weights, tokens, targets and settings of a run came from, as far as files tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lossleuth.observe.provenance.freezing_lines import freezing_place
+from lossleuth.observe.provenance.setting_origins import setting_origins
+from lossleuth.observe.provenance.value_origins import WeightSample, token_origin, weight_origins
+from lossleuth.observe.steps.settings import resolved_settings
+from lossleuth.observe.steps.tokens.batches import Batches
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was kept of a run to be looked for."""
+
+    weights: dict[str, WeightSample]
+    batches: Batches
+    rates: Sequence[float]
+    limits: Sequence[float]
+    schedulers: Sequence[Any]
+
+
+def origins(known: Known, files: Sequence[str]) -> dict[str, Any]:
+    """Where the first weights, the first tokens and targets, settings and freezing come from."""
+    row = known.batches.row
+    schedules = resolved_settings([], known.schedulers)["schedulers"]
+    numbers = [v for s in schedules for v in s["settings"].values()]
+    settings = {
+        "lr": list(known.rates),
+        "clip": list(known.limits),
+        "schedule": [float(v) for v in numbers if isinstance(v, int) and v > 1],
+    }
+    return {
+        "weights": weight_origins(known.weights, files),
+        "tokens": token_origin(known.batches.runs, files, row=row),
+        "targets": token_origin(known.batches.target_runs, files, row=row),
+        "settings": setting_origins(settings, files),
+        "freezing": freezing_place(),
+    }

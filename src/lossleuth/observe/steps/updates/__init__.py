@@ -1,0 +1,1 @@
+"""Updates that no hook reports, and updates that never come."""

@@ -1,0 +1,45 @@
+"""Updates that no hook tells of: made by hand, or by an optimizer that is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import torch
+
+from lossleuth.observe.steps.parameters.table import ParameterTable
+from lossleuth.observe.steps.updates.unchanged import Resting
+
+# Backward passes without an optimizer's step after which updates by hand are looked for.
+PATIENCE = 64
+
+
+class UnseenUpdates:
+    """Knows when to look for them; whether there was one, the parameters tell."""
+
+    def __init__(self, table: ParameterTable, made: Collection[torch.optim.Optimizer]) -> None:
+        self._table = table
+        self._made = made
+        self._backwards = 0
+        # Parameters of optimizers, until one of those makes an update.
+        self.resting: Resting | None = None
+
+    @property
+    def are_looked_for(self) -> bool:
+        """Whether anything is updated that no hook would tell of."""
+        return not self._table.known or bool(self._table.unseen)
+
+    def backward_begins(self, roots: Sequence[Any]) -> None:
+        """The engine is about to differentiate `roots`."""
+        self._backwards += 1
+        if self._table.known:
+            return
+        if self.resting is None and self._made:
+            self.resting = Resting(self._made)
+        # An optimizer that was made will most likely be used; if it is not, look for ourselves.
+        if not self._made or self._backwards > PATIENCE:
+            self._table.note_roots(roots)
+
+    def optimizer_updated(self) -> None:
+        """A hook has told of an update."""
+        self._backwards = 0

@@ -1,0 +1,32 @@
+"""How much data the tokens of a batch were taken from."""
+
+from __future__ import annotations
+
+import math
+
+from lossleuth.tape.roles.roles import Roles
+from lossleuth.tape.window import Window
+
+
+def supply(window: Window, roles: Roles | None) -> int | None:
+    """Elements of the largest tensor of whole numbers behind the tokens; None if not known."""
+    if roles is None or roles.tokens is None:
+        return None
+    tape = window.tape
+    numbers = {roles.tokens}
+    for operation in tape.needed_for([roles.tokens], roles.tokens_at):
+        numbers.update(operation.inputs)
+    sizes = [
+        max(math.prod(tape.layouts[i].shape), _storage(tape.leaves[i]))
+        for i in numbers
+        if i in tape.leaves and not tape.layouts[i].dtype.is_floating_point
+    ]
+    return max(sizes, default=None)
+
+
+def _storage(tensor: object) -> int:
+    """Elements of the memory that a tensor is a part of."""
+    try:
+        return int(tensor.untyped_storage().nbytes() // tensor.element_size())  # type: ignore[attr-defined]  # a tensor
+    except (RuntimeError, NotImplementedError):
+        return 0

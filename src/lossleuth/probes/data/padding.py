@@ -1,0 +1,70 @@
+"""Are positions past the end of a row supervised?
+
+Padding is known by its looks: rows end in runs of one token, of different lengths, and that token
+hardly occurs anywhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lossleuth.probes.data.alignment import row_places
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.roles import Roles, recorded_value, token_values
+from lossleuth.tape.window import Window
+
+
+@dataclass(frozen=True)
+class Padding:
+    """The padding token, the share of positions that are padding, and how many are supervised."""
+
+    token: int | None
+    share: float
+    supervised_pads: int
+    supervised: int
+    untested: str | None = None
+
+
+def padding(window: Window, roles: Roles | None) -> Padding:
+    """Find the padding, then look at the targets there."""
+    if roles is None or roles.targets is None or roles.scores is None or roles.logits is None:
+        return Padding(None, 0.0, 0, 0, "no targets that a loss picks by were found")
+    tokens = token_values(window.tape, roles)
+    if tokens is None or tokens.dim() != 2 or len(tokens) < 2:
+        return Padding(None, 0.0, 0, 0, "the tokens are not rows of positions")
+    token, past = past_the_end(tokens)
+    try:
+        places = row_places(window, roles, tokens)
+        targets = recorded_value(window.tape, roles.targets, roles.run.at).reshape(-1)
+    except CannotReplay as reason:
+        return Padding(token, 0.0, 0, 0, str(reason))
+    if len(places) != len(targets):
+        return Padding(token, 0.0, 0, 0, "as many targets as rows of scores expected")
+    counted = targets != (-100 if roles.ignored is None else roles.ignored)
+    supervised = int(counted.sum())
+    if token is None:
+        return Padding(None, 0.0, 0, supervised)
+    # The first padding token of a row may stand for its end, which is to be predicted.
+    at_pad = past.reshape(-1)[places] & (targets == token)
+    share = float(past.double().mean())
+    return Padding(token, share, int((at_pad & counted).sum()), supervised)
+
+
+def past_the_end(tokens: Tensor) -> tuple[int | None, Tensor]:
+    """The padding token, and the positions after which nothing but it follows."""
+    last = tokens[:, -1]
+    values, counts = torch.unique(last, return_counts=True)
+    token = int(values[counts.argmax()])
+    is_token = tokens == token
+    trailing = is_token.flip(1).int().cumprod(1).flip(1).bool()
+    lengths = trailing.sum(1)
+    inside = int((is_token & ~trailing).sum())
+    runs = int((lengths >= 2).sum())
+    varied = len(torch.unique(lengths)) > 1
+    rare_inside = inside <= 0.02 * tokens.numel()
+    if runs * 2 < len(tokens) or not varied or not rare_inside:
+        return None, torch.zeros_like(is_token)
+    return token, trailing

@@ -1,0 +1,99 @@
+"""Whether targets have anything to do with the tokens around them, by counting alone.
+
+Tokens and targets are sorted into a few bins, and the table of pairs is compared with those of
+shuffled targets: what a model may or may not have learnt plays no part. The same is done for each
+token and the next, which says whether so many pairs of this text can show a relation at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lossleuth.probes.data.alignment import OFFSETS, is_counted, supervision
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.roles import Roles
+from lossleuth.tape.window import Window
+
+BINS = 16
+SHUFFLES = 60
+SEED = 4711
+# Spreads neighbouring numbers over all bins.
+SPREAD = 2654435761
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Standard deviations by which tables of pairs stand out from those of shuffled targets."""
+
+    # For tokens at each offset; targets that are the very token at the best one are left out.
+    targets: dict[int, float]
+    inputs: float
+    count: int
+    untested: str | None = None
+
+
+def relation(window: Window, roles: Roles | None) -> Relation:
+    """How strongly targets depend on tokens around, and each token on the one before."""
+    try:
+        tokens, places, targets = supervision(window, roles)
+    except CannotReplay as reason:
+        return Relation({}, 0.0, 0, str(reason))
+    assert roles is not None
+    rows, columns = places // tokens.shape[1], places % tokens.shape[1]
+    counted = is_counted(targets, roles)
+    pairs = {}
+    for offset in OFFSETS:
+        there = columns + offset
+        inside = counted & (there >= 0) & (there < tokens.shape[1])
+        pairs[offset] = tokens[rows[inside], there[inside]], targets[inside], inside
+    same = {o: float((x == y).double().mean()) if len(x) else 0.0 for o, (x, y, _) in pairs.items()}
+    copied = max(same, key=lambda o: same[o])
+    left = counted.clone()
+    x, y, inside = pairs[copied]
+    left[inside] &= x != y
+    found = {
+        offset: stands_out(x[left[inside]], y[left[inside]])
+        for offset, (x, y, inside) in pairs.items()
+    }
+    # As many pairs of the text itself.
+    count = int(left.sum())
+    before, after = tokens[:, :-1].reshape(-1), tokens[:, 1:].reshape(-1)
+    order = torch.randperm(len(before), generator=_generator())[: max(count, 1)]
+    return Relation(found, stands_out(before[order], after[order]), count)
+
+
+def stands_out(first: Tensor, second: Tensor) -> float:
+    """How far the table of these pairs is from those of shuffled ones, in standard deviations.
+
+    >>> x = torch.arange(600) % 12
+    >>> stands_out(x, x + 1) > 20
+    True
+    """
+    if len(first) < BINS:
+        return 0.0
+    a, b = _binned(first), _binned(second)
+    generator = _generator()
+    shuffled = torch.stack(
+        [_concentration(a, b[torch.randperm(len(b), generator=generator)]) for _ in range(SHUFFLES)]
+    )
+    spread = float(shuffled.std())
+    return float(_concentration(a, b) - shuffled.mean()) / spread if spread > 0 else 0.0
+
+
+def _binned(values: Tensor) -> Tensor:
+    return ((values.long() * SPREAD) % (1 << 32)) // ((1 << 32) // BINS)
+
+
+def _concentration(a: Tensor, b: Tensor) -> Tensor:
+    """Squared counts over what independent bins would have."""
+    table = torch.bincount(a * BINS + b, minlength=BINS * BINS).double().reshape(BINS, BINS)
+    expected = table.sum(1, keepdim=True) * table.sum(0, keepdim=True)
+    return (table.square() / expected.clamp(min=1.0)).sum()
+
+
+def _generator() -> torch.Generator:
+    # Of its own: the program's random numbers are not touched.
+    return torch.Generator().manual_seed(SEED)

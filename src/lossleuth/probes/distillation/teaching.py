@@ -1,0 +1,316 @@
+"""What a teacher knows, what it is shown, and what its lesson asks of the student.
+
+The lesson is judged as a function: wherever it comes from, it has to be at rest where the student
+says what the teacher says. The teacher is judged by its own loss on the student's targets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.nn import functional as F
+
+from lossleuth.probes.data.alignment import sent
+from lossleuth.probes.distillation.teacher_loss_replay import Blackboard, find_lesson
+from lossleuth.probes.distillation.teacher_quality import (
+    Knowledge,
+    is_distribution,
+    known_by,
+    log_probabilities,
+)
+from lossleuth.probes.loss.true_loss import best_roles, targets_by_place
+from lossleuth.probes.update.owners import held_by_optimizers
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.find_teacher import Lesson
+from lossleuth.tape.roles.roles import Roles, recorded_value, tokens_behind
+from lossleuth.tape.window import Window, dense
+
+# Temperatures at which the same batch is looked at again.
+TEMPERATURES = (1.0, 2.0, 4.0, 8.0)
+MOST_NAMES = 4
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """A lesson in numbers; None where something could not be had."""
+
+    # Where the teacher's scores are made, and where each side is taken up by the comparison.
+    made_at: str | None
+    teacher_at: str | None
+    student_at: str | None
+    # Where the lesson is added to what labels ask for.
+    mixed_at: str | None
+    classes: int
+    rows: int
+    # Whether the student has labels too, and whether the teacher answers within the step.
+    has_labels: bool
+    computed: bool
+    student_temperature: float | None
+    teacher_temperature: float | None
+    # Share of the squared gradient that goes into what only the target is made of, and into what.
+    target_share: float
+    target_parameters: tuple[str, ...]
+    # Whether that is all that the target is made of, and nothing in it is fixed.
+    target_whole: bool
+    # What the lesson asks for where the student already says what the teacher says, against what
+    # it asks for now; and how much of that is a pull towards the labels.
+    pull_at_goal: float | None
+    pull_to_labels: float | None
+    # What multiplies the divergence of a position, and the cross-entropy of one; how well the first
+    # fits; the lesson's share of what is asked of the logits.
+    weight: float | None
+    weight_fit: float | None
+    label_weight: float | None
+    share: float | None
+    micro_batches: int
+    # Divergence in nats between the teacher with and without dropout.
+    dropout: float | None
+    # Share of the tokens that teacher and student both see at the same place.
+    same_input: float | None
+    # T² times the divergence, and T² times the length of its gradient, by temperature.
+    levels: dict[str, tuple[float, float]]
+    knowledge: Knowledge | None = None
+    # What it would know of the student's own input.
+    with_same_input: Knowledge | None = None
+    untested: str | None = None
+
+
+def teaching(window: Window, roles: Roles | None) -> Teaching | None:
+    """Look at the lesson of a step; None where nobody teaches."""
+    lesson = find_lesson(window, roles)
+    if lesson is None:
+        return None
+    board = Blackboard(window, lesson)
+    student, teacher = board.recorded()
+    rows = student.numel() // student.shape[-1]
+    maker = window.tape.makers().get(lesson.teacher.logits)
+    share, names, whole = _moved_target(window, lesson)
+    common = {
+        "made_at": None if maker is None or maker.place is None else str(maker.place),
+        "teacher_at": lesson.teacher.place,
+        "student_at": lesson.student.place,
+        "mixed_at": lesson.mixed_at,
+        "classes": lesson.classes,
+        "rows": rows,
+        "has_labels": lesson.has_labels,
+        "computed": lesson.teacher.logits not in window.tape.leaves,
+        "student_temperature": _temperature(lesson.student.factor),
+        "teacher_temperature": _temperature(lesson.teacher.factor),
+        "target_share": share,
+        "target_parameters": names,
+        "target_whole": whole,
+        "micro_batches": len(window.backwards),
+    }
+    if student.shape != teacher.shape:
+        reason = f"the student's scores are {tuple(student.shape)}, the teacher's differ"
+        return Teaching(**common, **_unknown(), untested=reason)  # type: ignore[arg-type]  # by name
+    targets = _targets(window, lesson, rows)
+    asked = board.gradient(student)
+    weight, fit = _weight(student, teacher, asked)
+    pull, to_labels = _pull(board, lesson, teacher, asked, targets)
+    whole_share, label_weight = _demands(window, board)
+    same, other = _input(window, lesson, board, targets)
+    own = board.scores(lesson.teacher, dropout=False)
+    return Teaching(
+        **common,  # type: ignore[arg-type]  # by name
+        pull_at_goal=pull,
+        pull_to_labels=to_labels,
+        weight=weight,
+        weight_fit=fit,
+        label_weight=label_weight,
+        share=whole_share,
+        dropout=_divergence(log_probabilities(own), log_probabilities(teacher)),
+        same_input=same,
+        levels=_levels(lesson, student, teacher),
+        knowledge=_knowledge(lesson, student, own, targets),
+        with_same_input=other,
+    )
+
+
+def _unknown() -> dict[str, object]:
+    names = (
+        *("pull_at_goal", "pull_to_labels", "weight", "weight_fit", "label_weight", "share"),
+        *("dropout", "same_input"),
+    )
+    return {**dict.fromkeys(names), "levels": {}}
+
+
+def _temperature(factor: float | None) -> float | None:
+    return None if not factor else 1 / factor
+
+
+def _moved_target(window: Window, lesson: Lesson) -> tuple[float, tuple[str, ...], bool]:
+    """How much of the gradient moves the target itself, what of it, and whether all of it."""
+    if not lesson.teacher.is_live:
+        return 0.0, (), False
+    tape, run = window.tape, lesson.run
+    makers = tape.makers()
+    behind: list[set[int]] = []
+    for side in (lesson.teacher, lesson.student):
+        operations = tape.needed_for([side.scores], side.at)
+        behind.append({i for op in operations for i in op.inputs if i in run.before})
+    only = behind[0] - behind[1]
+    added = run.added()
+    sizes = {i: float(dense(g).square().sum()) for i, g in added.items() if g is not None}
+    whole = sum(sizes.values())
+    held = held_by_optimizers()
+    # What no optimizer has gets a gradient and stays where it is.
+    only = {i for i in only if id(tape.leaves[i]) in held}
+    moved = {i: sizes.get(i, 0.0) for i in only if sizes.get(i, 0.0) > 0}
+    if not whole or lesson.teacher.logits not in makers:
+        return 0.0, (), False
+    operations = tape.needed_for([lesson.teacher.scores], lesson.teacher.at)
+    used = {i for op in operations for i in op.inputs if i in tape.leaves}
+    fixed = [i for i in used if isinstance(tape.leaves[i], Parameter) and i not in run.before]
+    largest = sorted(moved, key=lambda i: -moved[i])[:MOST_NAMES]
+    names = tuple(window.name_of(i) for i in largest)
+    return sum(moved.values()) / whole, names, not fixed
+
+
+def _targets(window: Window, lesson: Lesson, rows: int) -> Tensor | None:
+    """For each row of the lesson its place among the tokens, and what is true of all places."""
+    roles = best_roles(window)
+    if roles is None:
+        return None
+    try:
+        by_place = targets_by_place(window, roles)
+        shape = window.tape.layouts[lesson.student.logits].shape
+        count = by_place.numel()
+        if count * lesson.classes != torch.Size(shape).numel():
+            return None
+        side = lesson.student
+        moved = sent(window, side.logits, count, side.scores, side.at)
+    except CannotReplay:
+        return None
+    # Numbers of rows are scaled as the logits are.
+    places = moved.reshape(rows, -1).median(-1).values / (side.factor or 1.0)
+    near = places.round()
+    if bool(((places - near).abs() > 1e-6 * count).any() or (near < 0).any()):
+        return None
+    at = near.long().clamp(max=count - 1)
+    padded = torch.full((by_place.shape[0], by_place.shape[1] + 4), -100)
+    padded[:, 2:-2] = by_place
+    row, column = at // by_place.shape[1], at % by_place.shape[1]
+    # The target of a row, and of the places up to two before and after it.
+    return torch.stack([padded[row, column + 2 + offset] for offset in range(-2, 3)])
+
+
+def _knowledge(
+    lesson: Lesson, student: Tensor, teacher: Tensor, targets: Tensor | None
+) -> Knowledge | None:
+    if targets is None:
+        return None
+    ours = student / (lesson.student.factor or 1.0)
+    return known_by(plain_scores(teacher, lesson), ours, targets)
+
+
+def plain_scores(teacher: Tensor, lesson: Lesson) -> Tensor:
+    """The teacher's scores at temperature 1, be they given as scores or as probabilities."""
+    return (
+        log_probabilities(teacher)
+        if is_distribution(teacher)
+        else teacher / (lesson.teacher.factor or 1.0)
+    )
+
+
+def _divergence(one: Tensor, other: Tensor) -> float:
+    """Mean divergence of the second from the first in nats."""
+    share = one.exp()
+    return float(torch.where(share > 0, share * (one - other), 0.0).sum(-1).mean())
+
+
+def _weight(student: Tensor, teacher: Tensor, asked: Tensor) -> tuple[float | None, float | None]:
+    """What multiplies the divergence of each position, and the cosine of that fit."""
+    wanted = torch.softmax(student, -1) - log_probabilities(teacher).exp()
+    used = asked.flatten(0, -2).abs().sum(-1) > 0
+    rows = int(used.sum())
+    square, size = float(wanted.flatten(0, -2)[used].square().sum()), float(asked.norm())
+    if not rows:
+        return 0.0, None
+    dot = float((asked * wanted).sum())
+    if not square or not size:
+        return None, None
+    return dot / square * rows, dot / (square**0.5 * size)
+
+
+def _pull(
+    board: Blackboard, lesson: Lesson, teacher: Tensor, asked: Tensor, targets: Tensor | None
+) -> tuple[float | None, float | None]:
+    """What is asked for at the goal, against now; the part of it that pulls to the labels."""
+    size, factor = float(asked.norm()), lesson.student.factor or 1.0
+    if not size:
+        return None, None
+    goal = plain_scores(teacher, lesson) * factor
+    if not bool(torch.isfinite(goal).all()):
+        return None, None
+    there = board.gradient(goal)
+    if not bool(torch.isfinite(there).all()):
+        return None, None
+    pull = float(there.norm()) / size
+    if targets is None or not pull:
+        return pull, None
+    own = targets[2]
+    known = own >= 0
+    here, asked_here = goal.flatten(0, -2)[known], there.flatten(0, -2)[known]
+    towards = here.softmax(-1) - F.one_hot(own[known], here.shape[-1])
+    product = float(towards.norm() * asked_here.norm())
+    return pull, float((towards * asked_here).sum()) / product if product else 0.0
+
+
+def _demands(window: Window, board: Blackboard) -> tuple[float | None, float | None]:
+    """The lesson's share of what is asked of the logits, and what multiplies cross-entropy."""
+    logits, lesson, rest = board.demands()
+    sizes = float(lesson.norm()), float(rest.norm())
+    share = sizes[0] / sum(sizes) if sum(sizes) else None
+    roles = best_roles(window)
+    if roles is None or not sizes[1]:
+        return share, None
+    try:
+        targets = targets_by_place(window, roles).reshape(-1)
+    except CannotReplay:
+        return share, None
+    flat, asked = logits.flatten(0, -2), rest.flatten(0, -2)
+    known = (targets >= 0) & (asked.abs().sum(-1) > 0) if len(targets) == len(flat) else None
+    if known is None or not bool(known.any()):
+        return share, None
+    wanted = flat[known].softmax(-1) - F.one_hot(targets[known], flat.shape[-1])
+    return share, float((wanted * asked[known]).sum() / wanted.square().sum()) * len(wanted)
+
+
+def _input(
+    window: Window, lesson: Lesson, board: Blackboard, targets: Tensor | None
+) -> tuple[float | None, Knowledge | None]:
+    """Whether the teacher sees what the student sees, and what it would know if it did."""
+    tape = window.tape
+    ours = tokens_behind(tape, lesson.student.logits, lesson.classes)
+    theirs = tokens_behind(tape, lesson.teacher.logits, lesson.classes)
+    if ours is None or theirs is None:
+        return None, None
+    seen, shown = recorded_value(tape, *ours), recorded_value(tape, *theirs)
+    if seen.shape != shown.shape:
+        return None, None
+    same = float((seen == shown).double().mean())
+    if same == 1 or targets is None:
+        return same, None
+    instead = {theirs[0]: lambda _, __: seen.to(shown.dtype)}
+    try:
+        student = board.scores(lesson.student)
+        corrected = board.scores(lesson.teacher, instead, dropout=False)
+    except CannotReplay:
+        return same, None
+    return same, _knowledge(lesson, student, corrected, targets)
+
+
+def _levels(lesson: Lesson, student: Tensor, teacher: Tensor) -> dict[str, tuple[float, float]]:
+    """The same batch at other temperatures: T²·divergence, and T²·gradient of the logits."""
+    ours, theirs = student / (lesson.student.factor or 1.0), plain_scores(teacher, lesson)
+    own = _temperature(lesson.teacher.factor) or 1.0
+    found = {}
+    for heat in sorted({*TEMPERATURES, own}):
+        said, told = (ours / heat).log_softmax(-1), (theirs / heat).log_softmax(-1)
+        length = float((said.exp() - told.exp()).norm(dim=-1).mean())
+        found[f"{heat:g}"] = (heat**2 * _divergence(told, said), heat * length)
+    return found

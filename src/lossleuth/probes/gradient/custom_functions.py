@@ -1,0 +1,208 @@
+"""Does the backward of each custom autograd function belong to its forward?
+
+What the function's backward was given and gave is known from the run. The truth is the derivative
+of the operations that its forward really did, taken by torch in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lossleuth.gradcheck.check import Outcome, check_gradient
+from lossleuth.source_lines import line_of_result
+from lossleuth.tape.replay.clean_state import neutral
+from lossleuth.tape.replay.distance import distance, norm
+from lossleuth.tape.replay.opacity import is_straight_through, opaque_calls
+from lossleuth.tape.replay.replay import Cuts, Replay
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.tape import FunctionCall, Ref, Tape
+from lossleuth.tape.window import Window
+
+
+@dataclass(frozen=True)
+class FunctionTruth:
+    """One call: error of what its backward gave, relative to the truth, and the floor of that."""
+
+    name: str
+    file: str | None
+    line: int | None
+    called_at: str | None
+    error: float
+    floor: float
+    untested: str | None = None
+    # A step function whose backward passes on what it is given: meant so, and no error.
+    straight_through: bool = False
+
+
+def function_truths(window: Window) -> list[FunctionTruth]:
+    """All calls whose backward has run, the worst first."""
+    tape = window.tape
+    opaque = opaque_calls(tape)
+    found = [
+        _truth(tape, call, opaque=i in opaque)
+        for i, call in enumerate(tape.functions)
+        if call.given is not None
+    ]
+    return sorted(found, key=lambda f: -f.error if math.isfinite(f.error) else 0.0)
+
+
+def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> FunctionTruth:
+    file, line = _source(call)
+    where = None if call.place is None else str(call.place)
+    reason = None
+    try:
+        if opaque:
+            error, floor, reason = _by_differences(tape, call)
+            if reason is None:
+                return FunctionTruth(call.name, file, line, where, error, floor)
+            reason = f"opaque at {file}:{line}: {reason}"
+        else:
+            gave = _by_input(call)
+            true = _derivative(tape, call, wide=True)
+            noisy = _derivative(tape, call, wide=False)
+            size = norm(true.values())
+            errors = [distance(gave.get(i), true[i]) for i in true]
+            floors = [distance(noisy.get(i), true[i]) for i in true]
+            unit = size or 1.0
+            error, floor = math.hypot(*errors) / unit, math.hypot(*floors) / unit
+            through = is_straight_through(tape, call)
+            if errors:
+                line = _line_of(call, list(true)[errors.index(max(errors))]) or line
+            return FunctionTruth(call.name, file, line, where, error, floor, None, through)
+    except CannotReplay as error_of_replay:
+        reason = str(error_of_replay)
+    return FunctionTruth(call.name, file, line, where, math.nan, math.nan, reason)
+
+
+def _by_differences(tape: Tape, call: FunctionCall) -> tuple[float, float, str | None]:
+    """Error and floor of a function that computes outside torch, from values of the function."""
+    given = {n: call.given[p] for p, n in call.outputs.items() if p < len(call.given or [])}  # type: ignore[index]  # a call that has run
+    gave = _by_input(call)
+    wanted = [i for i, gradient in gave.items() if gradient is not None]
+    values = Replay(tape, wide=False, gradients=False).run(
+        list(dict.fromkeys(call.inputs)), before=call.first
+    )
+    positions = sorted(call.outputs)
+
+    def decoded(argument: Any, moved: dict[int, Tensor]) -> Any:
+        if type(argument) is Ref:
+            return moved.get(argument.id, values[argument.id])
+        if isinstance(argument, list | tuple):
+            return type(argument)(decoded(item, moved) for item in argument)
+        return argument
+
+    def loss(*inputs: Tensor) -> float:
+        moved = dict(zip(wanted, inputs, strict=True))
+        with neutral(wide=False, gradients=False):
+            out = call.cls.apply(*decoded(call.arguments, moved))
+        outs = out if isinstance(out, list | tuple) else (out,)
+        total = 0.0
+        for position in positions:
+            seed = given.get(call.outputs[position])
+            if seed is not None:
+                total += float((outs[position].double() * seed.double()).sum())
+        return total
+
+    try:
+        checked = check_gradient(
+            loss=loss, gradient=[gave[i] for i in wanted], parameters=[values[i] for i in wanted]
+        )
+    except Exception as error:
+        # The function is the user's and may refuse to be called once more.
+        return math.nan, math.nan, f"{type(error).__name__}: {error}"
+    if checked.outcome is Outcome.CANNOT_TELL:
+        return math.nan, math.nan, "differences of its values are too noisy to tell"
+    whole = checked.whole
+    return whole.error, whole.bound / (abs(whole.true) or 1.0), None
+
+
+def _by_input(call: FunctionCall) -> dict[int, Tensor | None]:
+    """What the backward gave for each input; one that is used twice gets both."""
+    found: dict[int, Tensor | None] = {}
+    # Gradients are given for tensors only, in the order of the call.
+    for number, gradient in zip(call.inputs, call.gave or (), strict=False):
+        before = found.get(number)
+        if gradient is None or before is None:
+            found[number] = before if gradient is None else gradient.double()
+        else:
+            found[number] = before + gradient.double()
+    return found
+
+
+def _derivative(tape: Tape, call: FunctionCall, *, wide: bool) -> dict[int, Tensor]:
+    before = Replay(tape, wide=wide, gradients=False)
+    inputs = list(dict.fromkeys(call.inputs))
+    values = before.run(inputs, before=call.first)
+    replay = Replay(tape, wide=wide, cuts=Cuts.OPENED)
+    leaves: dict[int, Tensor] = {}
+    with torch.inference_mode(mode=False):
+        for number in inputs:
+            value = values[number].detach().clone()
+            leaves[number] = value.requires_grad_() if value.is_floating_point() else value
+    # Tensors that the forward reaches without being given them.
+    segment = tape.operations[call.first : call.last + 1]
+    made = {o for operation in segment for o in operation.outputs}
+    others = {i for op in segment for i in op.inputs} - made - set(inputs) - set(tape.leaves)
+    if others:
+        leaves |= before.run(list(others), before=call.first)
+    given = call.given or []
+    wanted = {
+        number: given[position]
+        for position, number in call.outputs.items()
+        if position < len(given) and given[position] is not None
+    }
+    if not wanted:
+        raise CannotReplay(f"no gradient reached {call.name}")
+    outputs = replay.run(list(wanted), before=call.last + 1, since=call.first, leaves=leaves)
+    pairs = [
+        (outputs[number], seed.to(outputs[number].dtype).reshape(outputs[number].shape))
+        for number, seed in wanted.items()
+        if seed is not None and outputs[number].requires_grad
+    ]
+    needed = {i: leaf for i, leaf in leaves.items() if i in inputs and leaf.requires_grad}
+    live = {i: leaf for i, leaf in needed.items() if _was_live(tape, call, i)}
+    if not pairs or not live:
+        raise CannotReplay(f"the recorded forward of {call.name} has no derivative")
+    found = torch.autograd.grad(
+        [o for o, _ in pairs], list(live.values()), [s for _, s in pairs], allow_unused=True
+    )
+    return {
+        number: torch.zeros_like(live[number]).double() if gradient is None else gradient.double()
+        for number, gradient in zip(live, found, strict=True)
+    }
+
+
+def _was_live(tape: Tape, call: FunctionCall, number: int) -> bool:
+    """Whether the program wanted a gradient for this input: then its backward gave one."""
+    for given, gradient in zip(call.inputs, call.gave or (), strict=False):
+        if given == number and gradient is not None:
+            return True
+    wanted = number in tape.parameters
+    for operation in tape.operations[call.first : call.last + 1]:
+        if number in operation.inputs:
+            return wanted or operation.live[operation.inputs.index(number)]
+    return wanted
+
+
+def _line_of(call: FunctionCall, number: int) -> int | None:
+    """The line of the backward that makes the gradient of one input."""
+    code = getattr(getattr(call.cls, "backward", None), "__code__", None)
+    places = [i for i, a in enumerate(call.arguments) if type(a) is Ref and a.id == number]
+    return line_of_result(code, places[0]) if code is not None and places else None
+
+
+def _source(call: FunctionCall) -> tuple[str | None, int | None]:
+    backward = getattr(call.cls, "backward", None)
+    code = getattr(backward, "__code__", None)
+    if code is None:
+        return None, None
+    # The first line of code that it has, not that of its decorators.
+    lines = [line for _, _, line in code.co_lines() if line is not None]
+    return code.co_filename, min(
+        (n for n in lines if n > code.co_firstlineno), default=code.co_firstlineno
+    )

@@ -1,0 +1,102 @@
+"""Where a true gradient exists and the program lets none through, by line.
+
+A cut may well be meant: a teacher without gradients, a straight-through estimator. So this names
+the lines and what hangs on them, and blames nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lossleuth.tape.replay.distance import distance, norm
+from lossleuth.tape.replay.gradients import opened_gradients, shared_gradients
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.window import Backward, Window
+
+# Below this share of the opened gradient a cut changes nothing that rounding would not.
+NOTHING = 1e-9
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A line at which gradients end."""
+
+    file: str | None
+    line: int | None
+    operation: str
+
+
+@dataclass(frozen=True)
+class CutsFound:
+    """What the cuts of a backward pass cost: the share of the opened gradient that is lost."""
+
+    lost_share: float | None
+    # Trained parameters that get nothing at all because of cuts.
+    starved: tuple[str, ...]
+    # Trained parameters that get another gradient than they would without cuts.
+    changed: tuple[str, ...]
+    places: tuple[Cut, ...]
+    untested: str | None = None
+
+
+def cuts(window: Window, run: Backward) -> CutsFound:
+    """Open every cut in thought and compare."""
+    tape = window.tape
+    try:
+        kept = shared_gradients(window, run, wide=True).gradients
+        opened = opened_gradients(window, run)
+    except CannotReplay as reason:
+        return CutsFound(None, (), (), (), str(reason))
+    trained = {id(p) for update in window.updates for p in update.parameters}
+    if opened is kept:
+        return CutsFound(0.0, (), (), ())
+    numbers = [i for i in run.before if not trained or id(tape.leaves[i]) in trained]
+    whole = norm(opened[i] for i in numbers)
+    starved: list[str] = []
+    changed: list[str] = []
+    lost = 0.0
+    for number in numbers:
+        gap = distance(kept[number], opened[number])
+        if gap > NOTHING * whole:
+            lost += gap**2
+            here = starved if kept[number] is None else changed
+            here.append(window.name_of(number))
+    share = lost**0.5 / whole if whole else 0.0
+    places = _places(tape, run) if starved or changed else ()
+    return CutsFound(share, tuple(starved), tuple(changed), places)
+
+
+def _places(tape: Tape, run: Backward) -> tuple[Cut, ...]:
+    """Operations that use as dead what was made from something live."""
+    roots = [root for root in run.roots if root is not None]
+    operations = tape.needed_for(roots, run.at)
+    fed = tape.fed_by_parameters(operations)
+    alive = {i for op in operations for i, live in zip(op.inputs, op.live, strict=True) if live}
+    found: dict[Cut, None] = {}
+    for operation in operations:
+        if operation.function is not None:
+            continue
+        ends = operation.outputs and not any(o in alive for o in operation.outputs)
+        if ends and any(i in fed and _is_live(operation, i) for i in operation.inputs):
+            place = operation.place
+            file, line = (None, None) if place is None else (place.file, place.line)
+            if not any(o in roots for o in operation.outputs):
+                found.setdefault(Cut(file, line, operation.name))
+    return (*_copied(tape, operations), *found)
+
+
+def _copied(tape: Tape, operations: list[Operation]) -> list[Cut]:
+    """Where a copy that torch does not know of is used first."""
+    found: dict[int, Cut] = {}
+    for operation in operations:
+        for number in operation.inputs:
+            if number in tape.copies and number not in found:
+                place = operation.place
+                file, line = (None, None) if place is None else (place.file, place.line)
+                found[number] = Cut(file, line, "a copy outside torch")
+    return list(found.values())
+
+
+def _is_live(operation: Operation, number: int) -> bool:
+    return operation.live[operation.inputs.index(number)]

@@ -1,0 +1,132 @@
+"""Is what the program reports what it follows?
+
+Scalars that the user's own code reads are what the user sees. For each that depends on the
+parameters, its gradient is compared with that of the differentiated loss: a cosine near 1 means
+that following one is following the other.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lossleuth.tape.replay.gradients import opened_gradients
+from lossleuth.tape.replay.replay import Cuts, Replay
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.window import Backward, Gradients, Window, dense
+
+# What a number is taken through on its way to being read.
+_SAME = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
+MOST_READS = 8
+MOST_RUNS = 4
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A number that the user reads: cosine and scale of its gradient against the loss's own."""
+
+    value: float
+    place: str | None
+    cosine: float | None
+    scale: float | None
+    untested: str | None = None
+
+
+def reported(window: Window) -> list[Reported]:
+    """The scalars that the user's code read in the window, each once.
+
+    Of several backward passes, a number is compared with the one that it is nearest to.
+    """
+    tape = window.tape
+    found: list[Reported] = []
+    seen: set[int] = set()
+    followed: list[Tensor] = []
+    for run in window.backwards[:MOST_RUNS]:
+        with suppress(CannotReplay):
+            followed.append(_flat(tape, run, opened_gradients(window, run)))
+    if not followed:
+        return []
+    followed_from = {root for run in window.backwards for root in run.roots}
+    makers = tape.makers()
+    last = window.backwards[-1]
+    for read in tape.reads:
+        if not read.by_user or read.tensor in seen or len(found) >= MOST_READS:
+            continue
+        if not tape.layouts[read.tensor].dtype.is_floating_point:
+            continue
+        seen.add(read.tensor)
+        # Computed without gradients altogether: an evaluation, which nobody claims to follow.
+        if not _has_graph(tape, read.tensor, read.at):
+            continue
+        place = None if read.place is None else str(read.place)
+        if _moved_from(makers, read.tensor) in followed_from:
+            found.append(Reported(float(read.value), place, 1.0, 1.0))
+            continue
+        try:
+            own = _gradient(tape, last, [read.tensor], read.at)
+        except CannotReplay as reason:
+            if _depends(tape, read.tensor, read.at):
+                found.append(Reported(float(read.value), place, None, None, str(reason)))
+            continue
+        pairs = [_compared(own, other) for other in followed if len(other) == len(own)]
+        if pairs and float(own.norm()):
+            cosine, scale = max(pairs)
+            found.append(Reported(float(read.value), place, cosine, scale))
+    return found
+
+
+def _compared(own: Tensor, other: Tensor) -> tuple[float, float]:
+    """Cosine and scale of one gradient against another."""
+    dot, size = float(own @ other), float(other.norm())
+    product = float(own.norm()) * size
+    return (dot / product, dot / size**2) if product else (0.0, 0.0)
+
+
+def _gradient(tape: Tape, run: Backward, wanted: list[int], before: int) -> Tensor:
+    """The gradient of some scalars for all parameters, as one vector in float64."""
+    replay = Replay(tape, cuts=Cuts.OPENED)
+    leaves = {i: replay.leaf(tape.value(i)) for i in run.before}
+    made = replay.run(wanted, before=before, leaves=leaves)
+    total = [made[i].sum() for i in wanted if made[i].requires_grad]
+    if not total:
+        raise CannotReplay("it does not depend on the parameters")
+    found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    return _flat(tape, run, dict(zip(leaves, found, strict=True)))
+
+
+def _flat(tape: Tape, run: Backward, gradients: Gradients) -> Tensor:
+    """All parameters' gradients as one vector."""
+    parts = [
+        torch.zeros(math.prod(tape.layouts[i].shape), dtype=torch.float64)
+        if (gradient := gradients.get(i)) is None
+        else dense(gradient).reshape(-1)
+        for i in run.before
+    ]
+    return torch.cat(parts)
+
+
+def _moved_from(makers: dict[int, Operation], number: int) -> int:
+    """Back through mere movement: the same number under another name."""
+    while (maker := makers.get(number)) is not None and maker.name in _SAME and maker.inputs:
+        number = maker.inputs[0]
+    return number
+
+
+def _has_graph(tape: Tape, number: int, before: int) -> bool:
+    """Whether any result on the way, views of leaves apart, was part of a graph."""
+    return any(
+        live and tape.groups[i] not in tape.leaves
+        for operation in tape.needed_for([number], before)
+        for i, live in zip(operation.inputs, operation.live, strict=True)
+    )
+
+
+def _depends(tape: Tape, number: int, before: int) -> bool:
+    parameters = tape.parameters
+    operations = tape.needed_for([number], before)
+    return any(i in parameters for operation in operations for i in operation.inputs)

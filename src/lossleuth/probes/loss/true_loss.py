@@ -1,0 +1,301 @@
+"""The true loss of a step: plain cross-entropy of the next token, whatever the program follows.
+
+The logits are those of the replayed step with dropout off; the targets are the program's own where
+they are the next tokens, else the next tokens of its input. No smoothing, no other terms, no
+scaling: a number that can be compared between runs that print different things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lossleuth.probes.data.alignment import alignment, row_places
+from lossleuth.tape.replay.replay import Cuts, Replay
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.find_teacher import find_lessons
+from lossleuth.tape.roles.roles import (
+    MOVES,
+    PICKS,
+    Roles,
+    find_roles,
+    recorded_value,
+    roles_of,
+    token_values,
+)
+from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.window import Backward, Window
+
+# Losses of one step that are told apart.
+MOST_LOSSES = 8
+# Logits that differ by no more than rounding.
+CONSTANT = 1e-6
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """A differentiable mean, and how many targets it is of."""
+
+    mean: Tensor
+    count: int
+    # Whether the targets are the program's own, or were taken from its input.
+    own_targets: bool
+    # A row of logits for each target, counted or not.
+    rows: Tensor
+
+
+@dataclass(frozen=True)
+class TrueLoss:
+    """The true loss of a recorded step in nats per supervised token, and what it is compared to."""
+
+    loss: float | None
+    count: int
+    vocabulary: int | None
+    own_targets: bool
+    # Standard deviation of the logits over all positions and classes.
+    logits_std: float | None
+    untested: str | None = None
+    # Norm of its gradient for all that is trained, where the logits are all the same.
+    gradient: float | None = None
+
+
+def true_loss(window: Window) -> TrueLoss:
+    """Measure it, or say why it cannot be."""
+    try:
+        found = cross_entropy(window, dropout=False, gradients=False)
+    except CannotReplay as reason:
+        return TrueLoss(None, 0, None, own_targets=False, logits_std=None, untested=str(reason))
+    spread = float(found.rows[torch.isfinite(found.rows)].std())
+    size = _gradient_size(window) if spread <= CONSTANT else None
+    loss, classes = float(found.mean), found.rows.shape[1]
+    return TrueLoss(loss, found.count, classes, found.own_targets, spread, gradient=size)
+
+
+def _gradient_size(window: Window) -> float | None:
+    """How much of a gradient the true loss has, with every cut opened."""
+    tape = window.tape
+    held = {id(p) for update in window.updates for p in update.parameters}
+    numbers = [i for i, t in tape.leaves.items() if id(t) in held or i in tape.parameters]
+    leaves = {i: tape.value(i).detach().double().clone().requires_grad_() for i in numbers}
+    try:
+        mean = cross_entropy(window, leaves=leaves, dropout=False).mean
+    except CannotReplay:
+        return None
+    if not mean.requires_grad:
+        return 0.0
+    found = torch.autograd.grad(mean, list(leaves.values()), allow_unused=True)
+    return float(sum(float(g.square().sum()) for g in found if g is not None) ** 0.5)
+
+
+def cross_entropy(
+    window: Window,
+    *,
+    leaves: Mapping[int, Tensor] | None = None,
+    dropout: bool = True,
+    gradients: bool = True,
+    pick: int | None = None,
+) -> CrossEntropy:
+    """The mean cross-entropy of the step's supervised targets, with other leaves if given."""
+    roles = supervised_roles(window, pick)
+    rows = logit_rows(window, roles, leaves, dropout=dropout, gradients=gradients)
+    targets, own = true_targets(window, roles)
+    return cross_entropy_of(rows, targets, roles.ignored, own_targets=own)
+
+
+def true_targets(window: Window, roles: Roles) -> tuple[Tensor, bool]:
+    """What a language model is meant to aim at, and whether the program does."""
+    if roles.targets is None:
+        return _next_tokens(window, roles), False
+    found = alignment(window, roles)
+    if found.untested is None and found.offset not in (1, None):
+        return _next_tokens(window, roles), False
+    return target_values(window, roles), True
+
+
+def cross_entropy_of(
+    rows: Tensor, targets: Tensor, ignored: int | None, *, own_targets: bool = True
+) -> CrossEntropy:
+    """The mean over the targets that count."""
+    targets = targets.reshape(-1)
+    if len(targets) != len(rows):
+        raise CannotReplay("as many targets as rows of logits expected")
+    counted = is_supervised(targets, ignored, rows.shape[1])
+    count = int(counted.sum())
+    if not count:
+        raise CannotReplay("no target is supervised")
+    mean = F.cross_entropy(rows[counted], targets[counted].long())
+    return CrossEntropy(mean, count, own_targets, rows)
+
+
+def is_supervised(targets: Tensor, ignored: int | None, classes: int) -> Tensor:
+    """Which targets count.
+
+    >>> is_supervised(torch.tensor([2, -100, 0, 7]), None, 5).tolist()
+    [True, False, True, False]
+    """
+    counted = (targets != (-100 if ignored is None else ignored)) & (targets >= 0)
+    return counted & (targets < classes)
+
+
+def supervised_roles(window: Window, pick: int | None = None, run: Backward | None = None) -> Roles:
+    """The roles in the step's loss, all of them known.
+
+    `pick` says which loss of the step is meant, where it is not read yet; `run` says which of
+    several backward passes, each of which has a loss of its own.
+    """
+    if run is not None and len(window.backwards) > 1:
+        own = roles_of(window.tape, run)
+        if _is_complete(own):
+            return own
+    roles = best_roles(window, pick)
+    if roles is not None and roles.targets is None and find_lessons(window, roles):
+        # Who learns from a teacher alone has no targets, and predicts the next token all the same.
+        return roles
+    if roles is None or not _is_complete(roles):
+        raise CannotReplay("no logits and targets were found")
+    return roles
+
+
+def best_roles(window: Window, pick: int | None = None) -> Roles | None:
+    """The roles in the loss that the user's code reads, else in what is differentiated.
+
+    `pick` says which loss of the step that is, where it is not read yet.
+    """
+    tape, found = window.tape, find_roles(window)
+    picks = [op for op in tape.operations if op.name in PICKS]
+    wanted = losses_read(window) if pick is None else [pick]
+    if not wanted:
+        followed = _followed(window)
+        wanted = [i for i, op in enumerate(picks) if op.number in followed][-MOST_LOSSES:]
+    read = [_roles_at(tape, picks[i]) for i in wanted if i < len(picks)]
+    read = [roles for roles in read if _is_complete(roles)]
+    # Heads that look further ahead come along with one for the next token.
+    for roles in read if len(read) > 1 else ():
+        if alignment(window, roles).offset == 1:
+            return roles
+    if read:
+        return read[-1]
+    if found is not None and _is_complete(found):
+        return found
+    # What is read is often read after the update only: any loss that was computed will do.
+    for operation in reversed(picks):
+        other = _roles_at(tape, operation)
+        if _is_complete(other):
+            return other
+    return found
+
+
+def loss_read(window: Window) -> int | None:
+    """Which of the step's losses the user's code reads, counted from 0; None if none is."""
+    read = losses_read(window)
+    return read[-1] if read else None
+
+
+def losses_read(window: Window) -> list[int]:
+    """The losses that the user's code reads; those that are differentiated as well, if any are."""
+    tape = window.tape
+    picks = [op.number for op in tape.operations if op.name in PICKS]
+    followed = _followed(window)
+    read: dict[int, None] = {}
+    for scalar in tape.reads:
+        if scalar.by_user and tape.layouts[scalar.tensor].dtype.is_floating_point:
+            needed = {op.number for op in tape.needed_for([scalar.tensor], scalar.at)}
+            read |= dict.fromkeys(number for number in picks if number in needed)
+    both = [number for number in read if number in followed]
+    if not both and followed:
+        # What is read may be an evaluation's, on other batches and without a graph.
+        both = [number for number in read if has_graph(tape, tape.operations[number])]
+        read = dict.fromkeys(both)
+    return [picks.index(number) for number in sorted(both or read)][-MOST_LOSSES:]
+
+
+def has_graph(tape: Tape, pick: Operation) -> bool:
+    """Whether a loss is made of anything that could be differentiated, weights by themselves apart.
+
+    Under autocast, cast weights ask for gradients even where nothing else may.
+    """
+    made = pick.outputs[0]
+    operations = [] if made is None else tape.needed_for([made], pick.number + 1)
+    weights = set(tape.leaves)
+    for operation in operations:
+        if operation.name in MOVES and all(i in weights for i in operation.inputs):
+            weights.update(o for o in operation.outputs if o is not None)
+        elif any(
+            live and i not in weights
+            for i, live in zip(operation.inputs, operation.live, strict=True)
+        ):
+            return True
+    return False
+
+
+def _followed(window: Window) -> set[int]:
+    """The operations that lead to what is differentiated."""
+    roots = [r for run in window.backwards for r in run.roots if r is not None]
+    return {op.number for op in window.tape.needed_for(roots)} if roots else set()
+
+
+def _roles_at(tape: Tape, pick: Operation) -> Roles:
+    made = pick.outputs[0]
+    return roles_of(tape, Backward(pick.number + 1, [made], [None], {}))
+
+
+def _is_complete(roles: Roles) -> bool:
+    return roles.targets is not None and roles.scores is not None
+
+
+def logit_rows(
+    window: Window,
+    roles: Roles,
+    leaves: Mapping[int, Tensor] | None = None,
+    *,
+    dropout: bool = True,
+    gradients: bool = True,
+) -> Tensor:
+    """The logits made again, a row for each target."""
+    assert roles.scores is not None
+    replay = Replay(window.tape, gradients=gradients, dropout=dropout, cuts=Cuts.OPENED)
+    scores = replay.run([roles.scores], before=roles.scores_at, leaves=leaves)[roles.scores]
+    return scores.movedim(roles.class_axis, -1).reshape(-1, scores.shape[roles.class_axis])
+
+
+def target_values(window: Window, roles: Roles) -> Tensor:
+    """The targets as the loss saw them."""
+    assert roles.targets is not None
+    return recorded_value(window.tape, roles.targets, roles.run.at)
+
+
+def targets_by_place(window: Window, roles: Roles) -> Tensor:
+    """What each place of the tokens is to predict, as the tokens lie; -100 where that is unknown.
+
+    The program's own targets where those are the next tokens, else the next tokens themselves.
+    """
+    tokens = token_values(window.tape, roles)
+    if tokens is None or tokens.dim() != 2:
+        raise CannotReplay("the tokens are not rows of positions")
+    found = torch.full(tokens.shape, -100, dtype=torch.long)
+    if roles.targets is None:
+        found[:, :-1] = tokens[:, 1:]
+        return found
+    targets = true_targets(window, roles)[0].reshape(-1)
+    places = row_places(window, roles, tokens)
+    if len(places) != len(targets):
+        raise CannotReplay("as many targets as rows of logits expected")
+    counted = is_supervised(targets, roles.ignored, roles.vocabulary or 0)
+    found.view(-1)[places[counted]] = targets[counted].long()
+    return found
+
+
+def _next_tokens(window: Window, roles: Roles) -> Tensor:
+    """For each row of logits the token that follows it; the ignored one at the end of a row."""
+    tokens = token_values(window.tape, roles)
+    if tokens is None or tokens.dim() != 2:
+        raise CannotReplay("the targets are not the next tokens, and those are not known")
+    places = row_places(window, roles, tokens)
+    ignored = -100 if roles.ignored is None else roles.ignored
+    following = torch.full_like(tokens, ignored)
+    following[:, :-1] = tokens[:, 1:]
+    return following.reshape(-1)[places]

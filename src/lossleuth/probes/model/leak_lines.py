@@ -1,0 +1,148 @@
+"""Where on the way to the logits a leak comes in, or the input is lost, operation by operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lossleuth.places import is_library
+from lossleuth.probes.model.leaks import others_than
+from lossleuth.tape.op_schemas import tensors_in
+from lossleuth.tape.replay.replay import Replay
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.roles import Roles, token_values
+from lossleuth.tape.tape import Operation
+from lossleuth.tape.window import Window
+
+Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
+
+# Results that never depend on the values that go in.
+_CONSTANT = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones")
+# A sum that moves by less than this share is rounding.
+ROUNDING = 1e-9
+
+
+def future_leak_place(window: Window, roles: Roles) -> str | None:
+    """The first operation whose result at earlier positions depends on a later token."""
+    tokens = token_values(window.tape, roles)
+    if tokens is None or tokens.dim() != 2:
+        return None
+    middle = tokens.shape[1] // 2
+    changed = tokens.clone()
+    changed[:, middle] = others_than(tokens, tokens[:, middle])
+    return _first_moved(window, roles, tokens, changed, tokens.shape[1], slice(0, middle))
+
+
+def batch_leak_place(window: Window, roles: Roles) -> str | None:
+    """The first operation whose result in other rows depends on the first row."""
+    tokens = token_values(window.tape, roles)
+    if tokens is None or tokens.dim() != 2 or len(tokens) < 2:
+        return None
+    changed = tokens.clone()
+    changed[0] = others_than(tokens, tokens[0])
+    return _first_moved(window, roles, tokens, changed, tokens.shape[0], slice(1, None))
+
+
+def lost_input_place(window: Window, roles: Roles) -> str | None:
+    """The operation on the way to the logits that other tokens enter and do not leave."""
+    tokens = token_values(window.tape, roles)
+    if tokens is None or tokens.dim() != 2:
+        return None
+    changed = others_than(tokens, tokens.reshape(-1)).reshape(tokens.shape)
+    try:
+        before, after = (_sums(window, roles, given) for given in (tokens, changed))
+    except CannotReplay:
+        return None
+    makers = window.tape.makers()
+    moved = {i for i, value in before.items() if i in after and value != after[i]}
+    assert roles.logits is not None
+    waiting, seen = [roles.logits], {roles.logits}
+    while waiting:
+        operation = makers.get(waiting.pop(0))
+        if operation is None:
+            continue
+        if moved & set(operation.inputs) and operation.name not in _CONSTANT:
+            return _told(operation)
+        waiting += [i for i in operation.inputs if i not in seen]
+        seen.update(operation.inputs)
+    return None
+
+
+def _sums(window: Window, roles: Roles, tokens: Tensor) -> dict[int, tuple[float, float]]:
+    """Each tensor that was made, in two numbers."""
+    found: dict[int, tuple[float, float]] = {}
+
+    def each(
+        operation: Operation, _args: tuple[Any, ...], result: Any, _low: Callable[[], Any]
+    ) -> None:
+        for number, made in zip(operation.outputs, tensors_in(result), strict=False):
+            if number is not None and made.is_floating_point():
+                wide = made.detach().double().reshape(-1)
+                # Weighed by place: the same numbers elsewhere are another tensor.
+                weights = torch.linspace(0.5, 1.5, len(wide), dtype=torch.float64)
+                found[number] = (float(wide @ weights), float(wide.square() @ weights))
+
+    _replayed(window, roles, tokens, each)
+    return found
+
+
+def _first_moved(
+    window: Window, roles: Roles, tokens: Tensor, changed: Tensor, size: int, kept: slice
+) -> str | None:
+    """Compare sums over what must not move, operation by operation."""
+    try:
+        before = _summaries(window, roles, tokens, size, kept)
+        after = _summaries(window, roles, changed, size, kept)
+    except CannotReplay:
+        return None
+    for number, (operation, values) in before.items():
+        if number not in after:
+            continue
+        other = after[number][1]
+        scale = float(values.abs().max()) or 1.0
+        if float((values - other).abs().max()) > ROUNDING * scale:
+            return _told(operation)
+    return None
+
+
+def _summaries(
+    window: Window, roles: Roles, tokens: Tensor, size: int, kept: slice
+) -> dict[int, tuple[Operation, Tensor]]:
+    """For each result with just one axis of that size: its sums along the others, at `kept`."""
+    found: dict[int, tuple[Operation, Tensor]] = {}
+
+    def each(
+        operation: Operation, _args: tuple[Any, ...], result: Any, _low: Callable[[], Any]
+    ) -> None:
+        made = next(iter(tensors_in(result)), None)
+        if made is None or not made.is_floating_point():
+            return
+        axes = [axis for axis, length in enumerate(made.shape) if length == size]
+        if len(axes) == 1:
+            rows = made.detach().movedim(axes[0], 0)[kept].double()
+            # Squares as well: a sum alone may hide what cancels.
+            flat = rows.reshape(len(rows), -1)
+            found[operation.number] = (operation, flat.sum(1) + flat.square().sum(1))
+
+    _replayed(window, roles, tokens, each)
+    return found
+
+
+def _replayed(window: Window, roles: Roles, tokens: Tensor, each: Each) -> None:
+    """The way to the logits with these tokens, told operation by operation."""
+
+    def swap(number: int, there: Tensor) -> Tensor:
+        same = number == roles.tokens_at
+        return tokens.reshape(there.shape).to(there.dtype) if same else there
+
+    assert roles.logits is not None and roles.tokens is not None
+    replay = Replay(window.tape, gradients=False, decided=False)
+    replay.run([roles.logits], before=roles.run.at, inputs={roles.tokens: swap}, each=each)
+
+
+def _told(operation: Operation) -> str | None:
+    place = operation.place
+    return None if place is None or is_library(place.file) else str(place)

@@ -1,0 +1,162 @@
+"""What the logits depend on: later positions, other rows, or not the input at all.
+
+Tokens are changed where the program looks them up, the step is replayed in float64, and the
+logits are compared. In a sound model a change at one position leaves every earlier position and
+every other row exactly as it was.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from lossleuth.probes.data.alignment import alignment, is_counted, supervision
+from lossleuth.tape.replay.replay import Replay
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.roles import Roles, token_values
+from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.window import Window
+
+# In units of the last digit.
+ROUNDING = 1e4
+
+
+@dataclass(frozen=True)
+class Leaks:
+    """Largest changes of logits, as shares of their standard deviation."""
+
+    # At supervised positions before the changed one; exactly 0 in a causal model.
+    future: float | None
+    # In rows other than the changed one.
+    batch: float | None
+    # At the changed position itself, where 0 means that the input does not matter.
+    own: float | None
+    # At the last position when two tokens before it are exchanged.
+    order: float | None
+    untested: str | None = None
+    # Where the first two come in, as file:line.
+    places: tuple[str, ...] = ()
+    batch_places: tuple[str, ...] = ()
+    # Where the input is lost, if it does not matter.
+    lost_places: tuple[str, ...] = ()
+    # Changes up to this come from rounding, where a change of tokens changes how work is cut up.
+    floor: float = ROUNDING * 2.0**-52
+    # What `future` would be, of a model that is not asked for the next token and so may see all.
+    beyond: float | None = None
+
+
+def leaks(window: Window, roles: Roles | None) -> Leaks:
+    """Change tokens and see which logits move."""
+    watched = None if roles is None else roles.logits
+    if roles is not None and roles.features is not None:
+        watched = roles.features.number
+    if roles is None or watched is None or roles.tokens is None:
+        return Leaks(None, None, None, None, "no logits that depend on tokens were found")
+    tape, tokens = window.tape, token_values(window.tape, roles)
+    if tokens is None or tokens.dim() != 2:
+        return Leaks(None, None, None, None, "the tokens are not rows of positions")
+    shape = tape.layouts[watched].shape
+    width = shape[-1] if roles.features is not None else roles.vocabulary or 1
+    if math.prod(shape) != tokens.numel() * width or shape[-1] != width:
+        return Leaks(None, None, None, None, "the logits are not one row per token")
+    found = alignment(window, roles)
+    texts = _Texts(tape, roles, watched, tokens, found.time_axis)
+    supervised = _supervised(window, roles, tokens)
+    if texts.tokens.shape[1] < 2:
+        return Leaks(None, None, None, None, "the tokens are not rows of positions")
+    try:
+        measured = _measure(texts, supervised if found.time_axis else supervised.t())
+    except CannotReplay as reason:
+        return Leaks(None, None, None, None, str(reason))
+    asked_for_next = found.untested is not None or found.shares.get(1, 0.0) > 0.5
+    if not asked_for_next and (measured.future or 0.0) > measured.floor:
+        # A model that sees its whole input may, if it is not asked for what comes next.
+        return replace(measured, future=None, beyond=measured.future)
+    return measured
+
+
+@dataclass
+class _Texts:
+    """The step with other tokens: each row a text, whichever axis of the tokens time runs along."""
+
+    tape: Tape
+    roles: Roles
+    watched: int
+    recorded: Tensor
+    time_axis: int
+    # What had to be done in less than float64.
+    narrow: list[Operation] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> Tensor:
+        return self.recorded if self.time_axis else self.recorded.t()
+
+    def logits(self, tokens: Tensor) -> Tensor:
+        """What is watched, as texts, positions and numbers, where these are looked up."""
+        replay = Replay(self.tape, gradients=False, decided=False)
+        given = tokens if self.time_axis else tokens.t()
+
+        def swap(number: int, there: Tensor) -> Tensor:
+            here = number == self.roles.tokens_at
+            return given.reshape(there.shape).to(there.dtype) if here else there
+
+        assert self.roles.tokens is not None
+        inputs = {self.roles.tokens: swap}
+        found = replay.run([self.watched], before=self.roles.run.at, inputs=inputs)
+        self.narrow.extend(replay.narrow)
+        made = found[self.watched].detach().reshape(*self.recorded.shape, -1)
+        return made if self.time_axis else made.transpose(0, 1)
+
+
+def _supervised(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
+    """Which positions the loss takes notice of; all of them where that cannot be told."""
+    try:
+        _, places, targets = supervision(window, roles)
+    except CannotReplay:
+        return torch.ones(tokens.shape, dtype=torch.bool)
+    found = torch.zeros(tokens.numel(), dtype=torch.bool)
+    found[places[is_counted(targets, roles)]] = True
+    return (found if found.any() else ~found).reshape(tokens.shape)
+
+
+def _measure(texts: _Texts, supervised: Tensor) -> Leaks:
+    tokens = texts.tokens
+    rows, length = tokens.shape
+    before = texts.logits(tokens)
+    unit = float(before.std()) or 1.0
+    # Between the first and the last that count, so that some of those come before.
+    columns = torch.nonzero(supervised.any(0)).reshape(-1)
+    middle = max(1, (int(columns[0]) + int(columns[-1]) + 1) // 2)
+    changed = tokens.clone()
+    changed[:, middle] = others_than(tokens, tokens[:, middle])
+    moved = (texts.logits(changed) - before).abs().amax(-1) / unit
+    # What nobody asks for may see all: the first part of a text, for one.
+    earlier = moved[:, :middle][supervised[:, :middle]]
+    future = float(earlier.max()) if earlier.numel() else 0.0
+    own = float(moved[:, middle].max())
+    batch = None
+    if rows > 1:
+        changed = tokens.clone()
+        changed[0] = others_than(tokens, tokens[0])
+        batch = float((texts.logits(changed) - before).abs()[1:].max()) / unit
+    order = None
+    if length > 3:
+        changed = tokens.clone()
+        changed[:, [0, 1]] = tokens[:, [1, 0]]
+        order = float((texts.logits(changed) - before).abs()[:, 2:].max()) / unit
+    # Some kernels know no float64; then their digits count.
+    floor = ROUNDING * 2.0 ** (-23 if texts.narrow else -52)
+    return Leaks(future, batch, own, order, floor=floor)
+
+
+def others_than(tokens: Tensor, present: Tensor) -> Tensor:
+    """For each token another one that occurs in the batch."""
+    known = torch.unique(tokens)
+    if len(known) < 2:
+        raise CannotReplay("the batch holds one token only")
+    place = torch.searchsorted(known, present.contiguous())
+    far: Tensor = known[(place + 1 + len(known) // 2) % len(known)]
+    return torch.where(far != present, far, known[(place + 1) % len(known)])

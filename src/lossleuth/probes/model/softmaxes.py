@@ -1,0 +1,136 @@
+"""Are softmaxes taken of scores, and over the axis that they are used along?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from lossleuth.probes.model.attention_axes import crossed_weights
+from lossleuth.tape.replay.replay import Replay
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.roles import MOVES, PICKS, Roles
+from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.window import Window
+
+
+@dataclass(frozen=True)
+class Softmaxes:
+    """What goes into the loss's softmax, and softmaxes over another axis than they are used on."""
+
+    # Largest distance of a row's sum from 1, where no entry is negative; else None.
+    probability_gap: float | None
+    # Share of the classes that stand where the logits had them.
+    classes_in_place: float | None
+    # Where the loss's softmax was taken.
+    place: str | None
+    # Softmaxes whose result is summed over an axis that was not made to sum to 1.
+    crossed: tuple[tuple[str | None, int | None], ...]
+    # The axis of the loss's softmax, if targets are picked along another one.
+    picked_elsewhere: bool = False
+    # Where the softmax before that one was taken, if there is one.
+    inner_place: str | None = None
+    untested: str | None = None
+
+
+def softmaxes(window: Window, roles: Roles | None) -> Softmaxes:
+    """Look at the loss's softmax, and at all whose results are multiplied with something."""
+    tape = window.tape
+    crossed = tuple(crossed_weights(window.tape, roles))
+    if roles is None or roles.scores is None or roles.scores_at is None:
+        return Softmaxes(None, None, None, crossed, untested="no softmax of a loss was found")
+    operation = tape.operations[roles.scores_at]
+    place = None if operation.place is None else str(operation.place)
+    try:
+        made = Replay(tape, gradients=False).run([roles.scores], before=roles.scores_at)
+    except CannotReplay as reason:
+        return Softmaxes(None, None, place, crossed, untested=str(reason))
+    scores = made[roles.scores].detach()
+    gap = None
+    if scores.numel() and float(scores.min()) >= 0:
+        gap = float((scores.sum(roles.class_axis) - 1).abs().max())
+    elsewhere = _is_picked_elsewhere(tape, operation, roles.class_axis)
+    inner = _inner_place(tape, roles.scores)
+    return Softmaxes(gap, _in_place(window, roles), place, crossed, elsewhere, inner)
+
+
+def _inner_place(tape: Tape, number: int) -> str | None:
+    """Back through mere movement of numbers to a softmax that made them."""
+    makers = tape.makers()
+    while (maker := makers.get(number)) is not None and maker.inputs:
+        if maker.name in ("_softmax", "softmax"):
+            return None if maker.place is None else str(maker.place)
+        if maker.name not in MOVES:
+            return None
+        number = maker.inputs[0]
+    return None
+
+
+def _in_place(window: Window, roles: Roles) -> float | None:
+    """Send class numbers through what the logits went through, and see where they arrive."""
+    tape = window.tape
+    if roles.logits is None or roles.scores is None or roles.vocabulary is None:
+        return None
+    if roles.logits == roles.scores:
+        return 1.0
+    layout = tape.layouts[roles.logits]
+    if roles.vocabulary != layout.shape[-1]:
+        return None
+    numbered = torch.arange(layout.shape[-1], dtype=torch.float64).expand(layout.shape).clone()
+    maker = tape.makers().get(roles.logits)
+    since = 0 if maker is None else maker.number + 1
+    try:
+        moved = Replay(tape, gradients=False).run(
+            [roles.scores], before=roles.scores_at, since=since, leaves={roles.logits: numbered}
+        )[roles.scores]
+    except CannotReplay:
+        return None
+    moved = moved.movedim(roles.class_axis, -1)
+    wanted = torch.arange(moved.shape[-1], dtype=torch.float64)
+    return float((moved == wanted).double().mean())
+
+
+def _is_picked_elsewhere(tape: Tape, softmax: Operation, axis: int) -> bool:
+    """Whether targets pick along another axis than the softmax was taken over.
+
+    The places along the softmax's axis are sent through what its result goes through, and must
+    arrive in order along the axis that is picked from.
+    """
+    result = softmax.outputs[0]
+    if result is None:
+        return False
+    moved = {result}
+    for operation in tape.operations[softmax.number + 1 :]:
+        source = operation.inputs[0] if operation.inputs else None
+        if source not in moved or source is None:
+            continue
+        if operation.name in MOVES:
+            moved.update(o for o in operation.outputs if o is not None)
+        elif operation.name in PICKS:
+            shape = tape.layouts[source].shape
+            picked = min(1, len(shape) - 1)
+            if operation.name == "gather":
+                picked = int(operation.args[1]) % len(shape)
+            return not _arrives(tape, softmax, axis, source, operation.number, picked)
+    return False
+
+
+def _arrives(
+    tape: Tape, softmax: Operation, axis: int, source: int, before: int, picked: int
+) -> bool:
+    result = softmax.outputs[0]
+    assert result is not None
+    shape = tape.layouts[result].shape
+    numbers = torch.arange(shape[axis], dtype=torch.float64)
+    numbered = numbers.reshape([-1 if i == axis else 1 for i in range(len(shape))]).expand(shape)
+    if source == result:
+        arrived = numbered
+    else:
+        since, given = softmax.number + 1, {result: numbered.clone()}
+        replay = Replay(tape, gradients=False)
+        try:
+            arrived = replay.run([source], before=before, since=since, leaves=given)[source]
+        except CannotReplay:
+            return True
+    along = arrived.movedim(picked, -1)
+    return along.shape[-1] == len(numbers) and bool((along == numbers).all())

@@ -1,0 +1,89 @@
+"""Gradients that the program made by hand, with no backward pass of torch.
+
+The loss is then a number that the script reads and that depends on what is updated. Its true
+gradient is compared with the one that the optimizer was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lossleuth.tape.replay.distance import distance, norm
+from lossleuth.tape.replay.replay import Cuts, Replay
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.tape import Read
+from lossleuth.tape.window import Update, Window
+
+
+@dataclass(frozen=True)
+class HandGradient:
+    """A number that was read: how the gradient that was used compares with its true gradient."""
+
+    value: float
+    place: str | None
+    error: float
+    floor: float
+    cosine: float
+    scale: float
+
+
+def hand_gradients(window: Window) -> list[HandGradient]:
+    """For each number read before the update, the best explained first; none after a backward."""
+    if window.backwards or not window.updates:
+        return []
+    tape = window.tape
+    update = window.updates[-1]
+    numbers = _numbers(window, update)
+    used = {
+        number: gradient
+        for number, gradient in zip(numbers, update.gradients, strict=True)
+        if number is not None and gradient is not None
+    }
+    found = []
+    for read in tape.reads:
+        if not read.by_user or not tape.layouts[read.tensor].dtype.is_floating_point:
+            continue
+        try:
+            true = _true(window, read, list(used), wide=True)
+            noisy = _true(window, read, list(used), wide=False)
+        except CannotReplay:
+            continue
+        size, whole = norm(used.values()), norm(true.values())
+        if not size or not whole:
+            continue
+        dot = sum(float((used[i].double() * true[i]).sum()) for i in used)
+        error = sum(distance(used[i], true[i]) ** 2 for i in used) ** 0.5 / whole
+        floor = sum(distance(noisy[i], true[i]) ** 2 for i in used) ** 0.5 / whole
+        place = None if read.place is None else str(read.place)
+        value = float(read.value)
+        cosine, scale = dot / (size * whole), dot / whole**2
+        found.append(HandGradient(value, place, error, floor, cosine, scale))
+    return sorted(found, key=lambda h: -h.cosine)
+
+
+def _numbers(window: Window, update: Update) -> list[int | None]:
+    """Each updated tensor's number when it was last met before the update."""
+    numbers: dict[int, int] = {}
+    first_after = {i for op in window.tape.operations[update.at :] for i in op.inputs}
+    before = {i for op in window.tape.operations[: update.at] for i in op.inputs}
+    for number, leaf in window.tape.leaves.items():
+        if number in before or number not in first_after:
+            numbers[id(leaf)] = number
+    return [numbers.get(id(parameter)) for parameter in update.parameters]
+
+
+def _true(window: Window, read: Read, numbers: list[int], *, wide: bool) -> dict[int, Tensor]:
+    tape = window.tape
+    replay = Replay(tape, wide=wide, cuts=Cuts.OPENED)
+    leaves = {i: replay.widened(tape.value(i).detach()).clone().requires_grad_() for i in numbers}
+    made = replay.run([read.tensor], before=read.at, leaves=leaves)[read.tensor]
+    if not made.requires_grad:
+        raise CannotReplay("it does not depend on what is updated")
+    found = torch.autograd.grad(made.sum(), list(leaves.values()), allow_unused=True)
+    return {
+        i: torch.zeros_like(leaves[i]).double() if g is None else g.double()
+        for i, g in zip(leaves, found, strict=True)
+    }

@@ -1,0 +1,255 @@
+"""A step without autograd: forward, backward and update all written by hand on tensors.
+
+What is overwritten are the parameters; a number that depends on them is the loss; and among the
+tensors that an update is made of is the gradient that the program worked out. All of it is on the
+tape, so the true gradient of that number can be laid beside it, in float64 on both sides.
+
+Which number is the loss, and in which scale gradients are taken, no one says: it is the number
+whose gradient most parameters follow, all with the same factor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from lossleuth.probes.no_autograd.hand_fault_line import fault_place
+from lossleuth.probes.no_autograd.hand_parts import (
+    Truth,
+    gradient_of,
+    parameters_of,
+    scalars_of,
+    values_of,
+)
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.tape import Tape
+from lossleuth.tape.window import Window
+
+# Both sides are computed in float64: what is left between them is no rounding.
+EXACT = 1e-6
+# Updates that are made on the recorded batch, along either gradient, the first as long as the
+# program's own times each of these.
+FOLLOWED = 12
+LENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
+# What is smaller than this share of the whole gradient is rounding of zero.
+NOTHING = 1e-9
+MOST_SCALARS = 12
+# Where nothing is right: so many parameters, with a gradient of at least this cosine.
+FEWEST, ALIKE = 3, 0.1
+
+
+@dataclass(frozen=True)
+class HandStep:
+    """How the gradient that was worked out by hand compares with the true one."""
+
+    loss: float
+    loss_place: str | None
+    # The operation that makes the loss, to know it again in other steps.
+    loss_operation: str
+    right: tuple[str, ...]
+    wrong: tuple[str, ...]
+    # Of the gradient as a whole.
+    error: float
+    floor: float
+    place: str | None
+    # The recorded batch's loss after so many updates of the program's own length.
+    followed: int = 0
+    along_own: float | None = None
+    along_true: float | None = None
+
+
+@dataclass(frozen=True)
+class _Match:
+    """A tensor that an update is made of, as a multiple of the true gradient and a rest."""
+
+    number: int
+    factor: float
+    rest: float
+
+
+def hand_step(window: Window, names: dict[int, str]) -> HandStep | None:
+    """What the window's own gradients are worth; None if there is no loss to be found."""
+    tape = window.tape
+    parameters = parameters_of(tape)
+    if not parameters:
+        return None
+    made = values_of(tape, sorted({i for p in parameters for i in p.made_of}))
+    best: tuple[int, Truth, float, dict[int, list[_Match]]] | None = None
+    for scalar in scalars_of(tape, parameters)[:MOST_SCALARS]:
+        try:
+            truth = gradient_of(tape, scalar, [p.number for p in parameters])
+        except CannotReplay:
+            continue
+        matches = {
+            p.number: [m for i in p.made_of if (m := _match(i, made, truth.of.get(p.number)))]
+            for p in parameters
+            if truth.of.get(p.number) is not None
+        }
+        factor, count = _common_factor(matches)
+        if best is None or count > best[0]:
+            best = (count, truth, factor, matches)
+    if best is None:
+        return None
+    count, truth, factor, matches = best
+    if not count and not _is_likely(truth, matches, made):
+        return None
+    return _compared(window, truth, factor, matches, made, names)
+
+
+def _is_likely(truth: Truth, matches: dict[int, list[_Match]], made: dict[int, Tensor]) -> bool:
+    """Whether a number may be the loss though no parameter follows its gradient exactly."""
+    if len(matches) < FEWEST:
+        return False
+    dot = size = whole = 0.0
+    for number, found in matches.items():
+        true = truth.of[number]
+        best = max(found, key=lambda m: abs(m.factor) / max(m.rest, EXACT), default=None)
+        if best is not None:
+            value = made[best.number]
+            dot += float((value * true).sum())
+            size += float(value.norm()) ** 2
+        whole += float(true.norm()) ** 2
+    return size > 0 and whole > 0 and abs(dot) > ALIKE * math.sqrt(size * whole)
+
+
+def _compared(
+    window: Window,
+    truth: Truth,
+    factor: float,
+    matches: dict[int, list[_Match]],
+    made: dict[int, Tensor],
+    names: dict[int, str],
+) -> HandStep:
+    tape, makers = window.tape, window.tape.makers()
+    used: dict[int, int] = {}
+    wrong: list[int] = []
+    gap = size = 0.0
+    total = math.hypot(*(float(truth.of[number].norm()) for number in matches))
+    for number, found in matches.items():
+        true = truth.of[number]
+        distances = {m.number: float((made[m.number] / factor - true).norm()) for m in found}
+        if not distances:
+            continue
+        parallel = [m.number for m in found if m.rest < EXACT]
+        # A multiple of the truth counts as it was made first; later ones have a rate in them.
+        nearest = min(distances, key=lambda i: distances[i])
+        used[number] = nearest
+        if parallel and distances[nearest] > EXACT * float(true.norm()):
+            used[number] = min(parallel, key=lambda i: makers[i].number if i in makers else -1)
+        whole = float(true.norm())
+        if distances[used[number]] > max(EXACT * whole, NOTHING * total):
+            wrong.append(number)
+        gap, size = math.hypot(gap, distances[used[number]]), math.hypot(size, whole)
+    operation = makers[truth.loss]
+    place = None
+    if wrong:
+        place = fault_place(tape, truth, [used[i] for i in wrong], EXACT)
+    right = [i for i in used if i not in wrong]
+    told = {i: names.get(i, f"a tensor of shape {tape.layouts[i].shape}") for i in used}
+    own = along = None
+    if wrong:
+        own, along = _followed(window, truth, used, factor)
+    return HandStep(
+        truth.value,
+        None if operation.place is None else str(operation.place),
+        operation.name,
+        tuple(told[i] for i in right),
+        tuple(told[i] for i in wrong),
+        gap / size if size else math.nan,
+        EXACT,
+        place,
+        FOLLOWED if own is not None else 0,
+        own,
+        along,
+    )
+
+
+def _match(number: int, made: dict[int, Tensor], true: Tensor | None) -> _Match | None:
+    value = made.get(number)
+    if value is None or true is None or value.shape != true.shape:
+        return None
+    size, whole = float(value.norm()), float(true.norm())
+    if not size or not whole or not math.isfinite(size + whole):
+        return None
+    factor = float((value * true).sum()) / whole**2
+    return _Match(number, factor, float((value - factor * true).norm()) / size)
+
+
+def _common_factor(matches: dict[int, list[_Match]]) -> tuple[float, int]:
+    """The factor that most parameters' gradients have, and how many that are; else 1."""
+    factors = [
+        (number, m.factor)
+        for number, found in matches.items()
+        for m in found
+        if m.rest < EXACT and m.factor
+    ]
+    best, most = 1.0, 0
+    for _, factor in factors:
+        count = len({n for n, f in factors if abs(f / factor - 1) < EXACT})
+        # Of factors that as many have, the one nearest to 1 is the gradient itself.
+        nearer = count == most and abs(math.log(abs(factor))) < abs(math.log(abs(best)))
+        if count > most or nearer:
+            best, most = factor, count
+    return best, most
+
+
+def _followed(
+    window: Window, truth: Truth, used: dict[int, int], factor: float
+) -> tuple[float | None, float | None]:
+    """The batch's loss after some updates along the program's gradient, and along the true one.
+
+    Each is given the best of several lengths: one that is too long says nothing of its direction.
+    """
+    length = _update_length(window.tape, list(used))
+    if not length or not math.isfinite(length):
+        return None, None
+    try:
+        own, true = (
+            [_loss_along(window.tape, truth, used, by, share * length) for share in LENGTHS]
+            for by in (factor, None)
+        )
+    except CannotReplay:
+        return None, None
+    best_own, best_true = min(own, key=_or_worst), min(true, key=_or_worst)
+    # Where the true gradient leads to no number, there is nothing to compare with.
+    return (best_own, best_true) if math.isfinite(best_true) else (None, None)
+
+
+def _or_worst(loss: float) -> float:
+    return loss if math.isfinite(loss) else math.inf
+
+
+def _loss_along(
+    tape: Tape, truth: Truth, used: dict[int, int], factor: float | None, length: float
+) -> float:
+    """Plain gradient descent, the first step so long; without a factor, along the true gradient."""
+    numbers = list(used)
+    at = {i: tape.value(i).detach().double().clone() for i in numbers}
+    loss, rate = math.nan, 0.0
+    for _ in range(FOLLOWED + 1):
+        if factor is None:
+            found = gradient_of(tape, truth.loss, numbers, at)
+            loss, given = found.value, found.of
+        else:
+            made = values_of(tape, [truth.loss, *used.values()], at)
+            loss = float(made[truth.loss])
+            given = {i: made[used[i]] / factor for i in numbers}
+        size = math.hypot(*(float(d.norm()) for d in given.values()))
+        if not size or not math.isfinite(size):
+            break
+        rate = rate or length / size
+        at = {i: at[i] - rate * given[i] if i in given else at[i] for i in numbers}
+    return loss
+
+
+def _update_length(tape: Tape, numbers: list[int]) -> float:
+    """How far the parameters went in this step."""
+    after = {p.number: p.after for p in parameters_of(tape)}
+    other = values_of(tape, [after[i] for i in numbers if after[i] != i])
+    moved = []
+    for number in numbers:
+        now = other.get(after[number], tape.leaves[number])
+        moved.append((now.double() - tape.value(number).double()).norm())
+    return math.hypot(*map(float, moved))

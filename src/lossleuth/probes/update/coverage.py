@@ -1,0 +1,145 @@
+"""Is what the loss depends on what the optimizers update?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.nn import Parameter
+
+from lossleuth.probes.update.owners import Holder, holder_of
+from lossleuth.tape.replay.distance import norm
+from lossleuth.tape.window import Backward, Gradients, Window
+
+
+@dataclass(frozen=True)
+class Uncovered:
+    """A tensor: its name or shape, elements, where it is used first, and its gradient's norm."""
+
+    name: str
+    elements: int
+    file: str | None
+    line: int | None
+    module: str | None
+    gradient: float
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What gets a gradient and no update, what is updated and not used, what wants none."""
+
+    # Leaves with a gradient that no optimizer of this step holds.
+    missing: tuple[Uncovered, ...]
+    # Share of the squared gradient norm that falls on those.
+    missing_share: float
+    # Held by an optimizer, used in the step, and not asking for a gradient.
+    frozen: tuple[Uncovered, ...]
+    # Held by an optimizer, asking for a gradient, and not used in the step at all.
+    unused: int
+    held: int
+    # Whether the unused have the shapes of the missing: other copies of the same weights.
+    unused_match_missing: bool
+    # Share of the elements of parameters in use that ask for no gradient, in an optimizer or not.
+    frozen_share: float = 0.0
+    # Share of the trained elements in matrices of less than half the rank of the frozen ones.
+    thin_share: float = 0.0
+    # Of the largest of the missing: whether a module knows it, or the line that hides it from all.
+    missing_registered: bool = False
+    missing_hidden_at: str | None = None
+
+
+def coverage(window: Window) -> Coverage | None:
+    """Compare; None where there is no backward pass or no update to compare."""
+    runs = [run for run in window.backwards if not run.returned]
+    if not runs or not window.updates:
+        return None
+    tape = window.tape
+    held = {id(p): p for update in window.updates for p in update.parameters}
+    after = _added(runs)
+    first_use = _first_uses(window)
+    missing, lost, whole = [], 0.0, 0.0
+    for number, gradient in after.items():
+        leaf = tape.leaves[number]
+        size = 0.0 if gradient is None else norm([gradient]) ** 2
+        whole += size
+        if id(leaf) not in held and gradient is not None:
+            lost += size
+            missing.append(_described(window, number, first_use, size**0.5))
+    used = {id(leaf) for leaf in tape.leaves.values()}
+    reached = {id(tape.leaves[n]) for n, g in after.items() if g is not None}
+    frozen = [
+        _described(window, number, first_use, 0.0)
+        for number, leaf in tape.leaves.items()
+        if id(leaf) in held and not leaf.requires_grad and leaf.is_floating_point()
+    ]
+    unused = [p for key, p in held.items() if key not in used and p.requires_grad]
+    idle = [p for key, p in held.items() if key not in reached and p.requires_grad]
+    shapes = sorted(tuple(p.shape) for p in idle)
+    wanted = sorted(tuple(tape.leaves[n].shape) for n in after if id(tape.leaves[n]) not in held)
+    same = bool(missing) and all(shape in shapes for shape in wanted)
+    share = lost / whole if whole else 0.0
+    still = {id(t): t.numel() for t in tape.leaves.values() if _is_frozen(t)}
+    moving = {id(t): t.numel() for t in tape.parameters.values()}
+    at_rest = sum(still.values()) / (sum(still.values()) + sum(moving.values()) or 1)
+    thin = _thin_share(tape.parameters.values(), filter(_is_frozen, tape.leaves.values()))
+    largest = max(
+        (n for n, g in after.items() if g is not None and id(tape.leaves[n]) not in held),
+        key=lambda n: tape.leaves[n].numel(),
+        default=None,
+    )
+    holder = Holder(is_registered=False) if largest is None else holder_of(tape.leaves[largest])
+    return Coverage(
+        tuple(missing),
+        share,
+        tuple(frozen),
+        len(unused),
+        len(held),
+        same,
+        at_rest,
+        thin,
+        holder.is_registered,
+        holder.hidden_at,
+    )
+
+
+def _is_frozen(leaf: Tensor) -> bool:
+    return isinstance(leaf, Parameter) and leaf.is_floating_point() and not leaf.requires_grad
+
+
+def _thin_share(trained: Iterable[Tensor], frozen: Iterable[Tensor]) -> float:
+    """Adapters beside frozen matrices are of far lower rank than those."""
+    whole = max((min(t.shape) for t in frozen if t.dim() > 1), default=0)
+    sizes = [(t.numel(), t.dim() > 1 and 2 * min(t.shape) < whole) for t in trained]
+    return sum(size for size, thin in sizes if thin) / (sum(size for size, _ in sizes) or 1)
+
+
+def _added(runs: list[Backward]) -> Gradients:
+    """What the step itself added to gradients: nobody clears those that no optimizer holds."""
+    found: Gradients = {}
+    for run in runs:
+        for number, gradient in run.added().items():
+            before = found.get(number)
+            if gradient is not None and before is not None:
+                gradient = before + gradient
+            found[number] = before if gradient is None else gradient
+    return found
+
+
+def _first_uses(window: Window) -> dict[int, object]:
+    found: dict[int, object] = {}
+    for operation in window.tape.operations:
+        for number in operation.inputs:
+            found.setdefault(number, operation)
+    return found
+
+
+def _described(
+    window: Window, number: int, first_use: dict[int, object], gradient: float
+) -> Uncovered:
+    operation = first_use.get(number)
+    place = getattr(operation, "place", None)
+    file, line = (None, None) if place is None else (place.file, place.line)
+    leaf = window.tape.leaves[number]
+    module = getattr(operation, "module", None)
+    return Uncovered(window.name_of(number), leaf.numel(), file, line, module, gradient)

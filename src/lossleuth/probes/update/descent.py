@@ -1,0 +1,54 @@
+"""Does the update go down the gradient that it was given?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from lossleuth.tape.replay.distance import norm
+from lossleuth.tape.window import Window, dense
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Cosine between the update and the negative gradient; below 0 it goes up."""
+
+    cosine: float
+    # Share of all that moves, tensor by tensor, that goes up.
+    rising_share: float
+
+
+def descent(window: Window) -> Descent | None:
+    """Over all parameters of the step's updates together."""
+    dot = moved = size = rising = 0.0
+    for before, after, gradient in _changes(window):
+        wide = dense(gradient)
+        change = after.double() - before.double()
+        product = -float((change * wide).sum())
+        dot += product
+        rising += max(0.0, -product)
+        moved += norm([change]) ** 2
+        size += norm([wide]) ** 2
+    if not moved or not size:
+        return None
+    # What falls less what rises is the whole.
+    total = dot + 2 * rising
+    return Descent(dot / (moved * size) ** 0.5, rising / total if total > 0 else 0.0)
+
+
+def _changes(window: Window) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Each parameter before and after its update, with the gradient that was there."""
+    for update in window.updates:
+        values = zip(update.before, update.after, update.gradients, strict=False)
+        yield from ((b, a, g) for b, a, g in values if g is not None)
+    runs = [run for run in window.backwards if not run.returned]
+    if window.updates or not runs:
+        return
+    # Without an optimizer, what parameters are now tells what was done to them by hand.
+    for number, gradient in runs[-1].after.items():
+        leaf = window.tape.leaves[number]
+        before = window.tape.value(number)
+        if gradient is not None and before.shape == leaf.shape:
+            yield before.detach(), leaf.detach(), gradient

@@ -1,0 +1,1 @@
+"""The reference implementations: a trainer and a distiller that are right."""

@@ -1,0 +1,1 @@
+"""Blocks as HTML, Markdown and text."""

@@ -1,0 +1,1 @@
+"""Recording one step as a tape of ATen operations."""

@@ -1,0 +1,36 @@
+"""A tape that begins with a forward pass, where nothing tells when an update by hand is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from lossleuth.tape.capture.compiler_marks import ours
+from lossleuth.tape.capture.dispatch import Capture
+from lossleuth.tape.op_schemas import tensors_in
+
+
+class PatientCapture(Capture):  # type: ignore[no-untyped-call]  # untyped base
+    """Lets everything pass until something is computed that has a gradient."""
+
+    waiting = True
+
+    @ours
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Record an operation, if it is time, and carry it out."""
+        if self.waiting and not self.ignoring:
+            tensors = tensors_in((args, kwargs or {}))
+            # `.data` detaches: what comes of it has no gradient.
+            cut = func is torch.ops.aten.detach.default or not torch.is_grad_enabled()
+            if cut or not any(t.requires_grad for t in tensors):
+                return func(*args, **(kwargs or {}))
+            self.waiting = False
+        return super().__torch_dispatch__(func, types, args, kwargs)

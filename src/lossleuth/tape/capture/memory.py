@@ -1,0 +1,63 @@
+"""What operations do to memory, and which of their results a recording has to keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from lossleuth.tape.op_schemas import is_fused_attention, is_random, written_arguments
+
+READ = torch.ops.aten._local_scalar_dense.default
+
+
+def written_tensors(
+    func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[Tensor]:
+    """The tensors that an operation with these arguments writes to."""
+    found: list[Any] = []
+    for position, name in written_arguments(func):
+        value = args[position] if position < len(args) else kwargs.get(name)
+        found.extend(value if isinstance(value, list | tuple) else (value,))
+    return [value for value in found if isinstance(value, Tensor)]
+
+
+def kept_results(func: OpOverload, inputs: list[Tensor], results: tuple[Any, ...]) -> Any:
+    """Results that must be those of the recording whenever the operation is done again."""
+    if func is READ:
+        return results
+    # Attention draws its mask inside, where nobody can see it: its results would not help.
+    if is_random(func) and not is_fused_attention(func):
+        return tuple(r.detach().clone() if isinstance(r, Tensor) else r for r in results)
+    if any(tensor.is_floating_point() for tensor in inputs):
+        # A choice, such as the largest of some numbers, may fall differently in other precision.
+        chosen = tuple(
+            r.detach().clone() if isinstance(r, Tensor) and _is_discrete(r) else None
+            for r in results
+        )
+        return chosen if any(c is not None for c in chosen) else None
+    return None
+
+
+def memory_of(tensor: Tensor) -> int | None:
+    """Something that tensors in the same memory share, while one of them is there."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+def seen_alike(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors look at their memory in the same way."""
+    return (
+        one.dtype == other.dtype
+        and one.shape == other.shape
+        and one.stride() == other.stride()
+        and one.storage_offset() == other.storage_offset()
+    )
+
+
+def _is_discrete(tensor: Tensor) -> bool:
+    return not tensor.is_floating_point() and not tensor.is_complex()

@@ -1,0 +1,1 @@
+"""Doing a recorded step again: in float64, with other tokens, with other parameters."""

@@ -1,0 +1,130 @@
+"""Tensors that are copies of others by a way that torch does not see: numpy, a file, raw memory.
+
+A leaf that appears in the middle of a step with the very values of something computed before is
+that thing. Once linked, what depends on what is known again, and where gradients end is a line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lossleuth.tape.replay.replay import Replay
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.tape import Operation, Tape
+
+FEWEST_ELEMENTS = 8
+# Results like a leaf that are compared with it number by number, those made last first.
+MOST_COMPARED = 8
+# Distance of two copies, as a share of their norm: a change of type in between is allowed.
+SAME = 1e-5
+
+
+def link_copies(tape: Tape) -> None:
+    """Find such leaves and note what each is a copy of; each is looked at once."""
+    first_use = _first_uses(tape)
+    uses = {
+        number: use
+        for number in (*tape.leaves, *tape.opaque)
+        if number not in tape.compared
+        and _may_be_copy(tape, number)
+        and (use := tape.opaque.get(number, first_use.get(number))) is not None
+    }
+    tape.compared.update(uses)
+    values = {number: value for number in uses if (value := _value(tape, number)) is not None}
+    sizes = {value.numel() for value in values.values()}
+    fed = tape.fed_by_parameters(tape.operations)
+    marks = _marks(tape, fed, sizes, max(uses.values(), default=0)) if values else []
+    for number, value in values.items():
+        source = _source(tape, number, value, uses[number], marks)
+        if source is not None:
+            tape.copies[number] = source
+
+
+def _may_be_copy(tape: Tape, number: int) -> bool:
+    leaf, layout = tape.leaves.get(number), tape.layouts[number]
+    whole = not layout.dtype.is_floating_point
+    trained = leaf is not None and leaf.requires_grad
+    return not (trained or whole or math.prod(layout.shape) < FEWEST_ELEMENTS)
+
+
+def _value(tape: Tape, leaf: int) -> Tensor | None:
+    """The numbers of a leaf; None where they could stand anywhere."""
+    held = tape.snapshots[leaf] if leaf in tape.opaque else tape.value(leaf)
+    value = held.detach().double().reshape(-1)
+    size = float(value.norm())
+    return value if size and math.isfinite(size) and float(value.std()) else None
+
+
+class _Mark(NamedTuple):
+    """What is kept of a result: enough to see that it is another one than a leaf."""
+
+    operation: int
+    number: int
+    elements: int
+    size: float
+    along: float
+
+
+def _marks(tape: Tape, fed: set[int], sizes: set[int], before: int) -> list[_Mark]:
+    """All results of such sizes that depend on parameters, as they were when they were made."""
+    found: list[_Mark] = []
+
+    def each(operation: Operation, _args: Any, result: Any, _as_recorded: Any) -> None:
+        results = result if isinstance(result, list | tuple) else (result,)
+        for number, value in zip(operation.outputs, results, strict=False):
+            known = number is not None and number in fed and isinstance(value, Tensor)
+            if known and value.numel() in sizes and value.is_floating_point():
+                assert number is not None
+                found.append(_Mark(operation.number, number, value.numel(), *_mark(value)))
+
+    wanted = [o for op in tape.operations[:before] for o in op.outputs if o in fed]
+    try:
+        Replay(tape, wide=False, gradients=False).run(
+            [o for o in wanted if o is not None], before=before, each=each
+        )
+    except CannotReplay:
+        return []
+    return found
+
+
+def _mark(value: Tensor) -> tuple[float, float]:
+    flat = value.detach().double().reshape(-1)
+    direction = torch.arange(flat.numel(), dtype=torch.float64).cos()
+    return float(flat.norm()), float(flat @ direction)
+
+
+def _source(tape: Tape, leaf: int, value: Tensor, use: int, marks: Sequence[_Mark]) -> int | None:
+    size, along = _mark(value)
+    near = SAME * size
+    like = [
+        m
+        for m in marks
+        if m.operation < use
+        and m.elements == value.numel()
+        and tape.groups[m.number] != tape.groups[leaf]
+        and abs(m.size - size) <= near
+        # The direction that both are seen along is as long as the root of half their elements.
+        and abs(m.along - along) <= near * math.sqrt(value.numel())
+    ]
+    for mark in reversed(like[-MOST_COMPARED:]):
+        try:
+            replay = Replay(tape, wide=False, gradients=False)
+            found = replay.run([mark.number], before=mark.operation + 1)[mark.number]
+        except CannotReplay:
+            continue
+        if float((found.detach().double().reshape(-1) - value).norm()) <= near:
+            return mark.number
+    return None
+
+
+def _first_uses(tape: Tape) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for operation in tape.operations:
+        for number in operation.inputs:
+            found.setdefault(number, operation.number)
+    return found

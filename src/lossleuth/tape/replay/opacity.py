@@ -1,0 +1,80 @@
+"""Which parameters lie behind something that a replay cannot see through.
+
+A function that computes outside torch, or an operation that somebody registered with a derivative
+of their own, cuts the replay off from what is upstream: there nothing can be said.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from lossleuth.tape.op_schemas import is_foreign
+from lossleuth.tape.tape import FunctionCall, Operation, Tape
+
+# Operations that are flat wherever they have a slope at all.
+STEPS = frozenset(
+    ("round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "argmin", "argmax", "bucketize")
+)
+
+
+def hidden_parameters(tape: Tape, roots: list[int], before: int) -> dict[int, str]:
+    """Parameters whose gradient passes through opaque work, each with what hides it."""
+    found: dict[int, str] = {}
+    operations = tape.needed_for(roots, before)
+    for index in sorted(opaque_calls(tape, before)):
+        call = tape.functions[index]
+        reason = f"opaque: {call.name} at {call.place} computes outside torch"
+        _add(tape, found, list(call.inputs), call.first, reason)
+    for call in tape.functions:
+        if call.first < before and is_straight_through(tape, call):
+            reason = f"straight-through: {call.name} at {call.place} has no slope of its own"
+            _add(tape, found, list(call.inputs), call.first, reason)
+    for operation in operations:
+        if is_foreign(operation.kind) and any(operation.live):
+            reason = f"opaque: the derivative of {operation.kind} at {operation.place} is its own"
+            _add(tape, found, list(operation.inputs), operation.number, reason)
+    return found
+
+
+def opaque_calls(tape: Tape, before: int | None = None) -> set[int]:
+    """Calls of custom functions that work outside torch, by their place on the tape."""
+    filled_outside = {tape.groups[number] for number in tape.opaque}
+    parameters = tape.parameters
+    found: set[int] = set()
+    for operation in tape.operations[:before]:
+        if operation.function is None or operation.function in found:
+            continue
+        made = {tape.groups[number] for number in operation.outputs if number is not None}
+        if made & filled_outside or _meets_stranger(tape, operation, parameters):
+            found.add(operation.function)
+    return found
+
+
+def is_straight_through(tape: Tape, call: FunctionCall) -> bool:
+    """Whether a call is a step function whose backward passes on just what it was given."""
+    inside = tape.operations[call.first : call.last + 1]
+    if not any(operation.name in STEPS for operation in inside):
+        return False
+    given = [gradient for gradient in call.given or () if gradient is not None]
+    gave = [gradient for gradient in call.gave or () if gradient is not None]
+    return any(g.shape == b.shape and bool((g == b).all()) for g in given for b in gave)
+
+
+def _meets_stranger(tape: Tape, operation: Operation, parameters: dict[int, Tensor]) -> bool:
+    """Whether numbers appear inside a function that it was not given and torch did not make."""
+    assert operation.function is not None
+    given = tape.functions[operation.function].inputs
+    for number in operation.inputs:
+        layout = tape.layouts[number]
+        counts = layout.dtype.is_floating_point and layout.shape
+        if counts and number in tape.leaves and number not in given and number not in parameters:
+            return True
+    return False
+
+
+def _add(tape: Tape, found: dict[int, str], numbers: list[int], at: int, reason: str) -> None:
+    parameters = tape.parameters
+    needed = {i for operation in tape.needed_for(numbers, at) for i in operation.inputs}
+    for number in {*needed, *numbers}:
+        if number in parameters:
+            found.setdefault(number, reason)

@@ -1,0 +1,1 @@
+"""Which tensors of a tape are tokens, targets, logits and loss."""

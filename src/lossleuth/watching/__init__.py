@@ -1,0 +1,1 @@
+"""`lossleuth watch`: recording a whole run, live."""

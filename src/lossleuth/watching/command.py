@@ -1,0 +1,104 @@
+"""`lossleuth watch`: run a script to its end, record it, and say what was recorded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from lossleuth.files import make_directory
+from lossleuth.observe.child.watch import Order
+from lossleuth.observe.launch.program import Ending, Program, Running, leave_like, save_ending
+from lossleuth.record.read import Record
+from lossleuth.types import BadInput
+from lossleuth.watching.alarms import alarms
+from lossleuth.watching.panel import Panel
+
+REFRESH_SECONDS = 0.5
+
+
+def watch_script(
+    script: Path,
+    arguments: Sequence[str],
+    out: Path | None,
+    *,
+    activations: bool = False,
+    tape: Sequence[int] = (),
+    finished: Callable[[Path], None] = lambda _: None,
+) -> None:
+    """Run the script under watch; leave this process as the script left its own.
+
+    `finished` is called with the record's directory before that, where there is a step in it.
+    """
+    program = Program(script, tuple(arguments))
+    program.check()
+    directory = free_directory(out or dated_directory())
+    order = Order(
+        str(directory.resolve()),
+        program.header(),
+        process=0,
+        activations=activations,
+        tape=tuple(tape),
+    )
+    ending = _run(program, order)
+    save_ending(directory, ending)
+    for sentence in summary(directory, ending):
+        print(f"lossleuth: {sentence}", file=sys.stderr)
+    steps = _steps(directory)
+    if steps:
+        finished(directory)
+    if ending.code == 0 and not steps:
+        sys.exit(2)
+    leave_like(ending)
+
+
+def dated_directory() -> Path:
+    """Where a run goes that was given no name."""
+    return Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
+
+
+def free_directory(wanted: Path) -> Path:
+    """The directory that was asked for, or the next free name: a record is never overwritten."""
+    directory, number = wanted, 1
+    while (directory / "record.log").exists():
+        number += 1
+        directory = wanted.with_name(f"{wanted.name}-{number}")
+    make_directory(directory)
+    return directory
+
+
+def summary(directory: Path, ending: Ending) -> list[str]:
+    """What a user should know when the run is over."""
+    try:
+        record = Record.open(directory)
+    except BadInput:
+        return [f"{ending.sentence} before torch was imported: nothing was recorded"]
+    processes = sorted((directory / "processes").glob("*/record.log"))
+    if not len(record.steps) and not processes:
+        return [
+            f"{ending.sentence} after {ending.seconds:.1f} s without a training step: expected "
+            "a backward pass and an update of parameters, found none: give the script that trains"
+        ]
+    sentences = [f"{len(record.steps)} steps recorded in {directory} ({ending.sentence})"]
+    if processes:
+        sentences.append(f"{len(processes)} processes that it started were recorded beside it")
+    sentences += alarms(record)
+    return sentences
+
+
+def _steps(directory: Path) -> int:
+    try:
+        return len(Record.open(directory).steps) + len(list(directory.glob("processes/*")))
+    except BadInput:
+        return 0
+
+
+def _run(program: Program, order: Order) -> Ending:
+    running = Running(program, order)
+    with Panel(Path(order.directory)) as panel:
+        while True:
+            ending = running.wait(REFRESH_SECONDS if panel.shown else None)
+            if ending is not None:
+                return ending
+            panel.draw()

@@ -1,6 +1,0 @@
-"""Makes `faults` importable for the tests of the founding programs."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,77 @@
+"""Decisions about trials."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lossleuth.judge.choosing import briefly_tried, joined, missed_evaluations, next_wishes
+from lossleuth.types import Change, Effect, Evidence, Judgement, Status, Wrongness
+
+ONE = Change.of("clear_gradients")
+
+
+def effect(change: Change, nats: float, steps: int = 20) -> Effect:
+    return Effect(change, nats, 0.01, 3, steps, 3.0, 3.0 - nats, 3.0)
+
+
+def test_of_several_changes_the_best_on_one_seed_is_tried_on_all() -> None:
+    rates = tuple(Change.of("scale_lr", factor=f) for f in (0.1, 0.3))
+    wishes = [("lr_too_high", rates), ("gradient_not_cleared", (ONE,))]
+    asked: set[tuple[Change, int]] = set()
+    # What one cause asks for by itself needs no choice.
+    assert next_wishes(wishes, {}, {}, asked, 3) == ([ONE], 3)
+    asked.add((ONE, 3))
+    assert next_wishes(wishes, {}, {}, asked, 3) == (list(rates), 1)
+    asked |= {(rate, 1) for rate in rates}
+    effects = {rates[0]: effect(rates[0], 0.2), rates[1]: effect(rates[1], 0.9)}
+    assert next_wishes(wishes, effects, {}, asked, 3) == ([rates[1]], 3)
+    asked |= {(rate, 3) for rate in rates}
+    assert next_wishes(wishes, effects, {}, asked, 3) is None
+
+
+def benign(steps: int) -> Judgement:
+    fault = Wrongness("gap", 1.0, 0.0, 0.0)
+    return Judgement(Status.BENIGN, "1 is not 2", wrongness=fault, harm=effect(ONE, 0.0, steps))
+
+
+@pytest.mark.parametrize(("steps", "made", "times"), [(20, 200, 8), (26, 200, 7), (80, 200, 2)])
+def test_what_did_not_matter_is_tried_as_long_as_the_run_allows(
+    steps: int, made: int, times: int
+) -> None:
+    assert briefly_tried({"a": benign(steps)}, made) == {ONE: times}
+
+
+def test_a_trial_as_long_as_the_run_is_long_enough() -> None:
+    assert briefly_tried({"a": benign(80)}, 100) == {}
+
+
+@pytest.mark.parametrize("status", [Status.PROVEN, Status.SUSPECTED, Status.REFUTED])
+def test_only_what_did_not_matter_is_tried_again(status: Status) -> None:
+    assert briefly_tried({"a": replace(benign(20), status=status)}, 200) == {}
+
+
+def test_a_suspicion_without_a_fault_is_not_tried_again() -> None:
+    assert briefly_tried({"a": replace(benign(20), wrongness=None)}, 200) == {}
+
+
+def test_evaluations_that_were_not_recorded_are_missed_the_last_two_of_them() -> None:
+    ending = {"evaluated": [30, 60, 90]}
+    seen = {"step": 60, "metrics": [{}]}
+    assert missed_evaluations(Evidence(ending=ending)) == (60, 90)
+    assert missed_evaluations(Evidence(ending=ending, windows=[{"step": 90}])) == (30, 60)
+    assert missed_evaluations(Evidence(ending=ending, evaluations=[seen])) == ()
+    assert missed_evaluations(Evidence()) == ()
+    # One of a model that has learnt nothing yet is not enough.
+    at_first = Evidence(ending=ending, evaluations=[seen | {"step": 0}])
+    assert missed_evaluations(at_first) == (60, 90)
+
+
+def test_steps_that_were_recorded_apart_are_joined() -> None:
+    one = Evidence(windows=[{"step": 1}], evaluations=[{"step": 1}], script="train.py")
+    other = Evidence(windows=[{"step": 7}], evaluations=[{"step": 7}], script="again.py")
+    found = joined(one, other)
+    assert [w["step"] for w in found.windows] == [1, 7]
+    assert [e["step"] for e in found.evaluations] == [1, 7]
+    assert found.script == "train.py"

@@ -1,0 +1,187 @@
+"""Programs in the background, as processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lossleuth.observe.child.watch import VARIABLE, Order
+from lossleuth.observe.launch.executor import (
+    MOST_OUTPUT,
+    OUTPUT,
+    Background,
+    Finished,
+    Plan,
+    last_words,
+)
+from lossleuth.observe.launch.program import Program
+from lossleuth.record.read import Record
+from lossleuth.types import Change
+
+LOOP = """
+import os, tempfile, torch
+os.chdir(tempfile.mkdtemp())
+weight = torch.ones(2, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for step in range(10**9):
+    {caught}:
+        optimizer.zero_grad()
+        loss = weight.square().sum()
+        loss.backward()
+        optimizer.step()
+    {handler}
+"""
+
+
+def in_background(
+    folder: Path,
+    script: str,
+    *,
+    plans: int = 1,
+    jobs: int = 1,
+    within: float = 60.0,
+    changes: tuple[Change, ...] = (),
+    told: Callable[[Finished], None] = lambda _: None,
+) -> list[Finished]:
+    path = folder / "train.py"
+    path.write_text(script)
+    wanted = [Plan(folder / f"run{i}", 5, 30.0, changes=changes) for i in range(plans)]
+    background = Background(Program(path, ("--own", "arguments")), jobs)
+    return background.run(wanted, time.monotonic() + within, told)
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process still runs; one that only waits to be buried does not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def is_soon_gone(process: int) -> bool:
+    for _ in range(100):
+        if not is_alive(process):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_script_that_leaves_and_swallows_everything_is_stopped_all_the_same(
+    tmp_path: Path,
+) -> None:
+    script = LOOP.format(caught="try", handler="except BaseException: pass")
+    (finished,) = in_background(tmp_path, script)
+    assert (finished.code, finished.problem) == (0, None)
+    with Record.open(tmp_path / "run0") as record:
+        assert len(record.series("loss")) == 5
+        assert record.ended is not None
+
+
+def test_a_change_that_cannot_be_made_is_in_the_record(tmp_path: Path) -> None:
+    script = LOOP.format(caught="if True", handler="")
+    in_background(tmp_path, script, changes=(Change.of("skip_softmax"),))
+    with Record.open(tmp_path / "run0") as record:
+        assert record.ended is not None
+        assert record.ended["how"] == "intervention failed"
+        assert "no logits and targets" in record.ended["error"]
+
+
+HANGING = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(child.pid, flush=True)
+time.sleep({seconds})
+"""
+
+
+def test_a_script_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    (finished,) = in_background(tmp_path, HANGING.format(seconds=600), within=2.5)
+    assert finished.code is None
+    assert finished.problem is not None
+    assert "without coming to its end" in finished.problem
+    assert is_soon_gone(int(last_words(tmp_path / "run0")))
+
+
+def test_what_outlives_a_script_is_ended_with_it(tmp_path: Path) -> None:
+    (finished,) = in_background(tmp_path, HANGING.format(seconds=0))
+    assert finished.code == 0
+    assert is_soon_gone(int(last_words(tmp_path / "run0")))
+
+
+def test_an_interruption_leaves_nothing_behind(tmp_path: Path) -> None:
+    script = (
+        "import os, sys, time\n"
+        "print(os.getpid(), flush=True)\n"
+        f"time.sleep(600 if 'run1' in os.environ[{VARIABLE!r}] else 1)\n"
+    )
+
+    def interrupt(_finished: Finished) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        in_background(tmp_path, script, plans=2, jobs=2, told=interrupt)
+    assert is_soon_gone(int(last_words(tmp_path / "run1")))
+
+
+def test_megabytes_of_output_are_thrown_away(tmp_path: Path) -> None:
+    script = "import time\nfor _ in range(40):\n    print('x' * (1 << 20)); time.sleep(0.02)\n"
+    (finished,) = in_background(tmp_path, script + "print('the end')\n")
+    assert finished.code == 0
+    assert (tmp_path / "run0" / OUTPUT).stat().st_size < MOST_OUTPUT + (8 << 20)
+    assert last_words(tmp_path / "run0").endswith("the end")
+
+
+def test_who_asks_for_input_is_told_that_there_is_none(tmp_path: Path) -> None:
+    (finished,) = in_background(tmp_path, "input('continue? ')")
+    assert finished.code == 1
+    assert last_words(tmp_path / "run0").endswith("EOFError: EOF when reading a line")
+
+
+def test_arguments_and_surroundings_reach_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A trial is sent nowhere, whatever the user's own runs do.
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.setenv("MY_OWN", "kept")
+    script = "import os, sys\nprint(sys.argv[1:], *map(os.getenv, ('WANDB_MODE', 'MY_OWN')))\n"
+    in_background(tmp_path, script)
+    assert last_words(tmp_path / "run0") == "['--own', 'arguments'] disabled kept"
+
+
+SLEEPER = "import time\nprint(time.time(), flush=True)\ntime.sleep(0.5)\nprint(time.time())\n"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_as_many_run_at_a_time_as_were_allowed(tmp_path: Path, jobs: int) -> None:
+    done: list[Finished] = []
+    found = in_background(tmp_path, SLEEPER, plans=2, jobs=jobs, told=done.append)
+    assert sorted(map(id, done)) == sorted(map(id, found))
+    words = [last_words(tmp_path / f"run{i}") for i in range(2)]
+    (_, end), (begin, _) = ([float(t) for t in text.split()] for text in words)
+    assert (begin < end) == (jobs == 2)
+
+
+def test_what_there_is_no_time_for_is_said(tmp_path: Path) -> None:
+    (finished,) = in_background(tmp_path, "x = 1", within=-1)
+    assert (finished.code, finished.problem) == (None, "no time was left for it")
+    assert not (tmp_path / "run0").exists()
+
+
+def test_an_order_survives_the_way_through_the_environment(tmp_path: Path) -> None:
+    plan = Plan(tmp_path, 7, 2.5, (0, 1), (3,), 1000, (Change.of("scale_lr", factor=0.1),))
+    (tmp_path / "train.py").write_text("x = 1")
+    order = plan.order_for(Program(tmp_path / "train.py").header())
+    assert Order(**json.loads(order.environment()[VARIABLE])) == order
+    assert order.changes == (("scale_lr", {"factor": 0.1}),)
+    assert (order.stop_steps, order.stop_seconds, order.seed_shift) == (7, 2.5, 1000)
+
+
+def test_last_words_of_a_run_that_said_nothing_are_none(tmp_path: Path) -> None:
+    assert last_words(tmp_path) == ""
+    assert VARIABLE not in os.environ

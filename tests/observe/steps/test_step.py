@@ -1,0 +1,48 @@
+"""A step in the making."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from lossleuth.observe.steps.step import MOST_READS, StepWindow, integer_tensors
+
+
+@dataclass(frozen=True)
+class Seen:
+    count: int
+
+
+def test_of_the_integers_looked_up_in_a_micro_batch_the_longest_are_the_tokens() -> None:
+    window = StepWindow(0.0)
+    window.lookups += [Seen(3), Seen(9)]
+    window.end_micro_batch()
+    window.end_micro_batch()
+    window.lookups += [Seen(4)]
+    window.end_micro_batch()
+    assert window.micro_batches == [Seen(9), Seen(4)]
+
+
+def test_a_step_ends_at_an_update_made_or_skipped() -> None:
+    window = StepWindow(0.0)
+    assert window.empty
+    window.backwards = 1
+    assert not window.updated
+    window.skipped_by.append("GradScaler")
+    assert window.updated
+    assert not window.empty
+
+
+def test_reads_are_bounded() -> None:
+    window = StepWindow(0.0)
+    for number in range(1000):
+        window.read(number, "train.py:1")
+    assert len(window.reads) == MOST_READS
+
+
+def test_whole_numbers_are_found_in_what_a_loader_gives() -> None:
+    ids, floats = torch.arange(3), torch.ones(2)
+    assert integer_tensors((ids, floats))[0] is ids
+    assert integer_tensors({"a": [ids], "b": torch.tensor(1)})[0] is ids
+    assert integer_tensors("text") == []

@@ -1,0 +1,69 @@
+"""What a step trains on."""
+
+from __future__ import annotations
+
+import torch
+
+from lossleuth.observe.steps.step import StepWindow
+from lossleuth.observe.steps.tokens.batches import MOST_WAITING, Batches
+
+
+def test_tokens_are_looked_at_when_asked_and_positions_are_not_tokens() -> None:
+    batches, window = Batches(), StepWindow(0.0)
+    batches.looked_up(torch.arange(8))
+    batches.looked_up(torch.tensor([[3, 1, 4], [1, 5, 9]]))
+    batches.compared(torch.zeros(3, 11), torch.tensor([1, -100, 2]), -100)
+    assert not window.lookups
+    batches.look(window)
+    assert [seen.count for seen in window.lookups] == [6]
+    assert (window.supervised, window.classes) == (2, 11)
+    batches.look(window)
+    assert len(window.lookups) == 1
+
+
+def test_a_tensor_that_was_changed_meanwhile_is_left_out() -> None:
+    batches, window = Batches(), StepWindow(0.0)
+    tokens, targets = torch.tensor([3, 1, 4]), torch.tensor([1, 2, 2])
+    batches.looked_up(tokens)
+    batches.compared(torch.zeros(3, 11), targets, -100)
+    tokens.zero_()
+    targets.zero_()
+    batches.look(window)
+    assert not window.lookups
+    assert window.supervised is None
+
+
+def test_what_a_loader_gives_counts_until_a_lookup_is_seen() -> None:
+    batches, window = Batches(), StepWindow(0.0)
+    batches.loaded({"ids": torch.tensor([7, 3])})
+    batches.look(window)
+    assert [seen.count for seen in window.lookups] == [2]
+    batches.looked_up(torch.tensor([5, 9, 6]))
+    batches.loaded({"ids": torch.tensor([7, 3])})
+    batches.look(window)
+    assert [seen.count for seen in window.lookups] == [2, 3]
+
+
+def test_a_lookup_that_is_the_same_everywhere_is_none() -> None:
+    batches, window = Batches(), StepWindow(0.0)
+    batches.looked_up(torch.zeros(3, 4, dtype=torch.long))
+    batches.look(window)
+    assert not window.lookups
+
+
+def test_few_tensors_are_kept_alive() -> None:
+    batches = Batches()
+    answers = [batches.looked_up(torch.tensor([5])) for _ in range(MOST_WAITING + 1)]
+    assert answers == [False] * MOST_WAITING + [True]
+
+
+def test_tokens_inside_a_transform_of_torch_func_are_seen() -> None:
+    batches, window = Batches(), StepWindow(0.0)
+
+    def loss(weight: torch.Tensor) -> torch.Tensor:
+        batches.looked_up(torch.tensor([[3, 1, 4], [1, 5, 9]])[:, :-1])
+        batches.look(window)
+        return weight.sum()
+
+    torch.func.grad(loss)(torch.ones(2))
+    assert [seen.count for seen in window.lookups] == [4]

@@ -1,0 +1,64 @@
+"""Cuts by line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import pytest
+import torch
+from steps import SmallModel, recorded_step, shifted_loss
+from torch import Tensor, nn
+
+from lossleuth.probes.gradient.cuts import CutsFound, cuts
+
+
+def by_detach(h: Tensor) -> Tensor:
+    return h.detach() + 0
+
+
+def by_data(h: Tensor) -> Tensor:
+    return h.data * 1.0
+
+
+def by_no_grad(h: Tensor) -> Tensor:
+    with torch.no_grad():
+        return h * 1.0
+
+
+def found_with(between: Callable[[Tensor], Tensor]) -> CutsFound:
+    def plant(model: SmallModel) -> None:
+        model.between = between
+
+    window = recorded_step(change=plant)
+    return cuts(window, window.backwards[0])
+
+
+@pytest.mark.parametrize("cut", [by_detach, by_data, by_no_grad])
+def test_a_cut_is_found_at_its_line_with_what_it_starves(cut: Callable[[Tensor], Tensor]) -> None:
+    found = found_with(cut)
+    assert found.untested is None
+    assert "qkv.weight" in found.starved
+    assert "head.weight" not in (*found.starved, *found.changed)
+    assert found.lost_share is not None
+    assert found.lost_share > 0.01
+    lines, first = inspect.getsourcelines(cut)
+    assert any(
+        place.file == __file__ and place.line and first <= place.line < first + len(lines)
+        for place in found.places
+    )
+
+
+def test_a_program_without_cuts_has_none() -> None:
+    found = found_with(lambda h: h)
+    assert found == CutsFound(0.0, (), (), ())
+
+
+def test_a_number_that_is_only_reported_is_no_cut() -> None:
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        value = shifted_loss(model, tokens)
+        _ = (value.detach() * 2).item()
+        return value
+
+    window = recorded_step(loss)
+    assert cuts(window, window.backwards[0]).places == ()

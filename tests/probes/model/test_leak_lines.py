@@ -1,0 +1,89 @@
+"""Where a leak comes in."""
+
+from __future__ import annotations
+
+import torch
+from steps import SmallModel, recorded_step
+from torch import Tensor
+
+from lossleuth.probes.model.leak_lines import batch_leak_place, future_leak_place, lost_input_place
+from lossleuth.tape.roles.roles import Roles, find_roles
+from lossleuth.tape.window import Window
+
+
+def roles_in(window: Window) -> Roles:
+    roles = find_roles(window)
+    assert roles is not None
+    return roles
+
+
+def looks_ahead(h: Tensor) -> Tensor:
+    h = h * 2
+    h = h + h.roll(-1, dims=1)
+    return h / 3
+
+
+def mixes(h: Tensor) -> Tensor:
+    h = h * 2
+    h = h + h.mean(0, keepdim=True)
+    return h / 3
+
+
+def forgets(h: Tensor) -> Tensor:
+    blank = torch.zeros_like(h)
+    h = h * blank
+    return h + blank + 1
+
+
+def place(function: object, line: int) -> str:
+    return f"{__file__}:{function.__code__.co_firstlineno + line}"  # type: ignore[attr-defined]  # a function
+
+
+def planted(between: object) -> Window:
+    def plant(model: SmallModel) -> None:
+        model.between = between  # type: ignore[assignment]  # a function of tensors
+
+    return recorded_step(change=plant)
+
+
+def test_a_sound_model_has_no_such_place() -> None:
+    window = recorded_step()
+    assert future_leak_place(window, roles_in(window)) is None
+    assert batch_leak_place(window, roles_in(window)) is None
+
+
+def test_the_line_that_looks_ahead_is_found() -> None:
+    window = planted(looks_ahead)
+    assert future_leak_place(window, roles_in(window)) == place(looks_ahead, 2)
+    assert batch_leak_place(window, roles_in(window)) is None
+
+
+def test_the_line_that_mixes_rows_is_found() -> None:
+    window = planted(mixes)
+    assert batch_leak_place(window, roles_in(window)) == place(mixes, 2)
+    assert future_leak_place(window, roles_in(window)) is None
+
+
+def test_attention_without_its_mask_is_found_where_it_is_called() -> None:
+    def plant(model: SmallModel) -> None:
+        model.causal = False
+
+    window = recorded_step(change=plant)
+    found = future_leak_place(window, roles_in(window))
+    assert found is not None
+    file, _, line = found.rpartition(":")
+    assert file.endswith("steps.py")
+    code = SmallModel.forward.__code__
+    assert int(line) == code.co_firstlineno + 3
+
+
+def test_the_line_where_the_input_is_lost_is_found() -> None:
+    window = planted(forgets)
+    assert lost_input_place(window, roles_in(window)) == place(forgets, 2)
+
+
+def test_where_nothing_is_lost_the_last_product_is_named_and_nobody_asks() -> None:
+    window = planted(mixes)
+    found = lost_input_place(window, roles_in(window))
+    assert found is not None
+    assert "steps.py" in found

@@ -1,6 +1,0 @@
-"""Makes `recorded` importable for the tests of the record."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,128 @@
+"""Answer, proof, and what it is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from made_runs import EFFECT, verdict
+
+from lossleuth.judge.verdict import Verdict
+from lossleuth.report.document.answer import answer, answer_sentence, proof, ruled_out, trial_chart
+from lossleuth.report.document.blocks import Bullets, Chart, Folded, Paragraph, Source, Table
+from lossleuth.report.document.facts import Facts, TrialRun
+from lossleuth.types import Change, Judgement, Status, Wrongness
+
+
+def texts(blocks: object) -> str:
+    """All words of some blocks."""
+    return repr(blocks)
+
+
+def trial(changes: tuple[Change, ...], seed: int, steps: int = 8) -> TrialRun:
+    return TrialRun(changes, seed, steps, np.linspace(3.0, 2.0, steps))
+
+
+def test_the_answer_has_the_cause_its_place_and_the_source(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("loss = f(x)\n")
+    blocks = answer(Facts(verdict(script=str(script)))).blocks
+    assert f"The cause is label_offset: targets are not the next token, at {script}:1." in texts(
+        blocks
+    )
+    assert any(isinstance(b, Source) and b.lines[0] == "loss = f(x)" for b in blocks)
+    assert "Also there: lr_too_high (proven)." in texts(blocks)
+
+
+def test_healthy_and_cannot_tell_are_sentences_with_what_was_seen() -> None:
+    assert answer_sentence(Facts(verdict("healthy"))) == (
+        "No fault was found, and the run learns: the loss goes from 3.000 to 2.500."
+    )
+    unknown = answer(Facts(verdict("cannot_tell"))).blocks
+    assert "1 causes could not be tested" in texts(unknown)
+    all_tested = replace(verdict("cannot_tell"), judgements={})
+    assert "give more --steps" in texts(answer(Facts(all_tested)).blocks)
+
+
+def test_the_proof_has_invariant_trial_remedy_and_page() -> None:
+    runs = [trial(c, seed) for seed in range(3) for c in ((), (EFFECT.change,))]
+    section = proof(Facts(verdict(), trials=runs))
+    assert section is not None
+    tables = [b for b in section.blocks if isinstance(b, Table)]
+    assert tables[0].rows[0] == ["correct programs", "1"]
+    assert tables[1].rows[1] == ["this program", "infinite"]
+    (chart,) = [b for b in section.blocks if isinstance(b, Chart)]
+    assert len(chart.series) == 6
+    words = texts(section.blocks)
+    assert "true loss 2 instead of 2.5 after 8 steps, 0.5 ± 0.02 nats better over 3" in words
+    assert "No trial was needed" in words
+    assert "Remedy: Shift once." in words
+    assert [b.anchor for b in section.blocks if isinstance(b, Folded)] == [
+        "label_offset",
+        "lr_too_high",
+    ]
+
+
+def test_a_fault_in_a_file_that_is_no_script_is_said_to_be_there() -> None:
+    section = proof(Facts(verdict(script="tokens.bin", line=None)))
+    assert section is not None
+    assert "The fault is not in the script: look at tokens.bin." in texts(section.blocks)
+
+
+def test_where_nothing_is_there_no_proof_is_claimed() -> None:
+    assert proof(Facts(verdict("healthy"))) is None
+
+
+def test_a_trial_is_drawn_only_from_pairs_of_its_own_length() -> None:
+    other = Change.of("hold_lr")
+    runs = [trial((), 0, 9), trial((EFFECT.change,), 0), trial((other,), 0), trial((), 1)]
+    assert trial_chart(EFFECT, runs) is None
+    chart = trial_chart(EFFECT, [*runs, trial((EFFECT.change,), 1)])
+    assert chart is not None
+    assert [s.name for s in chart.series] == ["unchanged, seed 2", "scale_lr(factor=0.1), seed 2"]
+    # On top of a cure, the pair has the cure too.
+    cured = [trial((other,), 0), trial((other, EFFECT.change), 0), trial((), 0)]
+    pair = trial_chart(EFFECT, cured)
+    assert pair is not None
+    assert len(pair.series) == 2
+
+
+def test_refuted_causes_have_their_number_and_harmless_ones_their_trial() -> None:
+    section = ruled_out(Facts(verdict()))
+    assert section is not None
+    bullets = [b for b in section.blocks if isinstance(b, Bullets)]
+    assert bullets[0].items == [("overflow", "All of 8 losses are finite.")]
+    assert bullets[1].items[0][0] == "clip_too_tight"
+    assert "over 3 paired runs" in bullets[1].items[0][1]
+    assert ruled_out(Facts(replace(verdict(), judgements={}))) is None
+
+
+def test_a_cause_of_another_version_is_no_crash() -> None:
+    unknown = Judgement(Status.PROVEN, "1 is not 2")
+    strange = replace(verdict(), judgements={"of_tomorrow": unknown}, ranked=["of_tomorrow"])
+    section = proof(Facts(strange))
+    assert section is not None
+    assert "does not know this cause" in texts(section.blocks)
+    assert any(isinstance(b, Paragraph) for b in section.blocks)
+
+
+EXACT = Judgement(Status.PROVEN, "1 is not 0", wrongness=Wrongness("share", 1.0, 0.0, 0.0))
+
+
+def test_why_there_was_no_trial_is_said_as_it_is() -> None:
+    found = {
+        name: repr(proof(Facts(Verdict("proven", {name: EXACT}, [name], 60, 1.0))))
+        for name in ("label_offset", "teacher_trained")
+    }
+    assert "the loss itself says nothing" in found["label_offset"]
+    assert "the number above is exact" in found["teacher_trained"]
+
+
+def test_a_wrong_number_is_told_from_a_fault_of_the_training() -> None:
+    wrong = Judgement(Status.PROVEN, "2.5 is printed, 2.1 is true")
+    told = replace(verdict(), judgements={"mean_of_means": wrong}, ranked=["mean_of_means"])
+    assert "no fault of the training was found: mean_of_means" in answer_sentence(Facts(told))
+    section = proof(Facts(told))
+    assert section is not None
+    assert "the weights do not depend on this number" in texts(section.blocks)

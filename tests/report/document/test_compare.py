@@ -1,0 +1,60 @@
+"""Two runs side by side."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from made_runs import record
+
+from lossleuth.report.document.blocks import Chart, HeatMap
+from lossleuth.report.document.compare import comparison
+
+
+def both(tmp_path: Path, left: dict[str, object], right: dict[str, object]) -> str:
+    losses = [3.0, 2.0, 1.0]
+    for name, options in (("a", left), ("b", right)):
+        given = {"losses": losses} | options
+        record(tmp_path / name, **given)  # type: ignore[arg-type]  # options of a record
+    return repr(comparison(tmp_path / "a", tmp_path / "b"))
+
+
+def test_equal_runs_are_the_same_to_the_last_bit(tmp_path: Path) -> None:
+    words = both(tmp_path, {}, {})
+    assert "Their first 3 steps are the same to the last bit." in words
+    assert "None that was recorded." in words
+
+
+def test_the_first_thing_that_a_step_makes_otherwise_is_named(tmp_path: Path) -> None:
+    words = both(tmp_path, {"losses": [3.0, math.nan, 1.0]}, {"losses": [3.0, math.nan, 1.5]})
+    assert "They part at step 2, where the loss differs first." in words
+    other = {"scalars": {"batch": "x"}, "losses": [3.1]}
+    words = both(tmp_path / "2", {"scalars": {"batch": "y"}}, other)
+    assert "They part at step 0, where the batch differs first." in words
+    assert "['the loss', '0']" in words
+
+
+def test_settings_that_differ_stand_side_by_side(tmp_path: Path) -> None:
+    def adam(eps: float) -> dict[str, object]:
+        groups = [{"eps": eps, "betas": [0.9, 0.99]}]
+        return {"events": [("settings", {"optimizers": [{"class": "Adam", "groups": groups}]})]}
+
+    words = both(tmp_path, adam(1e-8), adam(1e-3))
+    assert "['optimizers[0].groups[0].eps', '1e-08', '0.001']" in words
+    assert "betas" not in words
+
+
+def test_a_run_without_steps_cannot_be_compared(tmp_path: Path) -> None:
+    words = both(tmp_path, {}, {"losses": [], "parameters": ()})
+    assert "there is nothing to compare" in words
+    assert "absent" in words or "parameters" in words
+
+
+def test_curves_and_gradient_flow_of_both_are_shown(tmp_path: Path) -> None:
+    record(tmp_path / "one" / "run", [1.0])
+    record(tmp_path / "two" / "run", [2.0])
+    document = comparison(tmp_path / "one" / "run", tmp_path / "two" / "run")
+    blocks = [b for section in document.sections for b in section.blocks]
+    assert [c.title for c in blocks if isinstance(c, Chart)] == ["Loss", "Learning rate"]
+    labels = [c.title for c in blocks if isinstance(c, HeatMap)]
+    assert labels == [str(tmp_path / "one" / "run"), str(tmp_path / "two" / "run")]

@@ -1,0 +1,105 @@
+"""The run at a glance."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from made_runs import record, true_losses, verdict
+
+from lossleuth.report.document.blocks import Chart, HeatMap, Paragraph, Table
+from lossleuth.report.document.facts import Facts, Matrix, facts_of
+from lossleuth.report.document.glance import glance
+
+
+def blocks(tmp_path: Path, losses: list[float], **options: object) -> list[object]:
+    record(tmp_path, losses, **options)  # type: ignore[arg-type]  # options of a record
+    return list(glance(facts_of(tmp_path, verdict())).blocks)
+
+
+def chart(found: list[object], title: str) -> Chart:
+    return next(b for b in found if isinstance(b, Chart) and b.title == title)
+
+
+def test_the_loss_stands_against_what_the_data_allow(tmp_path: Path) -> None:
+    events = [*true_losses((1, 2.0)), ("floors", {"unigram": 1.9, "bigram": 1.2})]
+    loss = chart(blocks(tmp_path, [3.0, 2.0], events=events), "Loss")
+    assert [(level.name, round(level.y, 3)) for level in loss.levels] == [
+        ("ln 8", 2.079),
+        ("unigram", 1.9),
+        ("bigram", 1.2),
+    ]
+    assert [(s.name, s.dots) for s in loss.series] == [
+        ("differentiated loss", False),
+        ("true loss", True),
+    ]
+
+
+def test_a_loss_that_is_followed_in_parts_is_said_to_be_a_part(tmp_path: Path) -> None:
+    loss = chart(blocks(tmp_path, [0.75, 0.5], events=true_losses((0, 3.0), (1, 2.0))), "Loss")
+    assert loss.series[0].name == "differentiated loss (0.25 times the true loss)"
+
+
+def test_perplexity_is_that_of_the_true_loss_and_never_capped(tmp_path: Path) -> None:
+    found = blocks(tmp_path, [50.0], events=true_losses((0, 50.0)))
+    table = next(b for b in found if isinstance(b, Table))
+    assert table.rows[1][1] == f"{math.exp(50):.4g}"
+    assert table.rows[2] == ["bits per token", f"{50 / math.log(2):.4g}"]
+
+
+def test_without_a_true_loss_no_perplexity_is_shown(tmp_path: Path) -> None:
+    found = blocks(tmp_path, [3.0])
+    assert not any(isinstance(b, Table) for b in found)
+    assert "No true loss" in repr(found)
+
+
+def test_what_the_script_reads_is_drawn_where_it_is_another_number(tmp_path: Path) -> None:
+    reads = {"reads": [[3.0, "train.py:7"], [12.0, "train.py:8"]]}
+    found = blocks(tmp_path, [3.0, 3.0], scalars=reads, events=true_losses((1, 3.0)))
+    names = [s.name for s in chart(found, "Loss").series]
+    assert names == ["differentiated loss", "read at train.py:8", "true loss"]
+    told = [b.text for b in found if isinstance(b, Paragraph)][:1]
+    assert told == ["At train.py:8 the script reads 12, 4 times the true loss: see label_offset."]
+
+
+def test_gradient_flow_and_effective_step_come_from_the_parameters(tmp_path: Path) -> None:
+    found = blocks(tmp_path, [3.0, 2.0])
+    flow, ratio = (b for b in found if isinstance(b, HeatMap))
+    assert (flow.rows, flow.steps) == (["wte", "head"], [0, 1])
+    assert flow.values == [[1e-3, 2e-3], [1e-3, 2e-3]]
+    assert ratio.title == "Update-to-weight ratio"
+    step = chart(found, "Effective step")
+    assert step.series[1].ys == [1.0, 2.0]
+
+
+def test_gradient_norm_and_clip_factor_are_shown(tmp_path: Path) -> None:
+    found = blocks(tmp_path, [3.0, 2.0], scalars={"grad_norm": 8.0, "clip_factor": 0.125})
+    assert "Clip factor: 0.125 in every step." in repr(found)
+    assert "Gradient norm: 8 in every step." in repr(found)
+
+
+def test_what_was_not_recorded_has_no_picture(tmp_path: Path) -> None:
+    found = blocks(tmp_path, [3.0], parameters=())
+    assert [b.title for b in found if isinstance(b, Chart)] == ["Loss"]
+    assert "Learning rate: 0.001 in every step." in repr(found)
+    assert not any(isinstance(b, HeatMap) for b in found)
+
+
+def test_a_run_without_a_step_says_so() -> None:
+    assert "No update" in repr(glance(Facts(verdict())).blocks)
+
+
+def test_a_long_run_says_how_its_points_were_chosen(tmp_path: Path) -> None:
+    loss = chart(blocks(tmp_path, [1.0] * 1000, parameters=()), "Loss")
+    assert loss.note.startswith("1000 steps")
+    assert len(loss.series[0].xs) <= 400
+
+
+def test_gradients_that_are_all_0_are_a_sentence() -> None:
+    matrix = Matrix(["w"], [0, 1], np.zeros((1, 2)))
+    facts = Facts(verdict(), steps=np.arange(2.0), matrices={"grad_rms": matrix})
+    blocks = glance(facts).blocks
+    assert "Gradient flow: 0 for every parameter" in repr(blocks)
+    # Nothing was differentiated, and nothing is drawn of it.
+    assert chart(list(blocks), "Loss").series == []
