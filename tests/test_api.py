@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import lossleuth
-from lossleuth.types import Status
+from lossleuth.types.judgement import Status
 
 
 def batches() -> list[Any]:

@@ -10,7 +10,9 @@ import pytest
 
 import lossleuth.causes
 from lossleuth.catalogue import HEADINGS, cause, causes, page
-from lossleuth.types import BadInput, Cause, Stage
+from lossleuth.types.cause import Cause
+from lossleuth.types.errors import BadInput
+from lossleuth.types.judgement import Stage
 
 FOLDER = Path(lossleuth.causes.__file__).parent
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lossleuth.files import make_directory, replace_file, replace_path
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

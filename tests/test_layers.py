@@ -129,7 +129,7 @@ def test_an_upward_import_is_seen(source: str) -> None:
 
 
 def test_a_downward_import_is_allowed() -> None:
-    assert violations("record", "from lossleuth.types import BadInput") == []
+    assert violations("record", "from lossleuth.types.errors import BadInput") == []
 
 
 @pytest.mark.parametrize("module", LIGHT)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lossleuth.settings import resolve, setting
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lossleuth.gradcheck.loss_check import check_loss as check_loss
     from lossleuth.judge.verdict import Verdict as Verdict
     from lossleuth.record.read import Record as Record
-    from lossleuth.types import BadInput as BadInput
-    from lossleuth.types import Status as Status
+    from lossleuth.types.errors import BadInput as BadInput
+    from lossleuth.types.judgement import Status as Status
     from lossleuth.watching.context import watch as watch
 
 __version__ = "0.1.0.dev0"
@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BadInput": "lossleuth.types",
+    "BadInput": "lossleuth.types.errors",
     "Record": "lossleuth.record.read",
-    "Status": "lossleuth.types",
+    "Status": "lossleuth.types.judgement",
     "Verdict": "lossleuth.judge.verdict",
     "assert_healthy": "lossleuth.api",
     "check_gradient": "lossleuth.gradcheck.check",

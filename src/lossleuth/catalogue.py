@@ -9,7 +9,9 @@ from importlib import import_module
 from pathlib import Path
 
 import lossleuth.causes
-from lossleuth.types import BadInput, Cause, Stage
+from lossleuth.types.cause import Cause
+from lossleuth.types.errors import BadInput
+from lossleuth.types.judgement import Stage
 
 # Measured by the lab, and never typed.
 DOSES = Path(lossleuth.causes.__file__).parent / "doses.json"

@@ -13,7 +13,7 @@ from pathlib import Path
 import lossleuth
 from lossleuth.files import make_directory
 from lossleuth.native.library import why_absent
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 PACKAGES = (
     *("torch", "numpy", "safetensors", "rich", "typer", "tokenizers"),

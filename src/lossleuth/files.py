@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @contextlib.contextmanager

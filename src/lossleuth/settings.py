@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 S = TypeVar("S")
 

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from lossleuth.agents import answers
 from lossleuth.judge import verdict as written
-from lossleuth.types import Change, Effect, Judgement, Status, Where, Wrongness
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.judgement import Judgement, Status, Where, Wrongness
 
 GUIDE = Path(__file__).parents[2] / "docs" / "for-assistants.md"
 

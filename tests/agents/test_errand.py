@@ -12,7 +12,7 @@ import pytest
 
 from lossleuth.agents import errand as errands
 from lossleuth.agents.errand import Done, Refused, end_all, errand
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @pytest.fixture

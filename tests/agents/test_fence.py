@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lossleuth.agents.fence import Fence
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lossleuth.agents.gradient_child import as_json, checked
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 GUIDE = Path(__file__).parents[2] / "docs" / "for-assistants.md"
 FILE = """

@@ -13,7 +13,7 @@ from mcp.types import CallToolResult
 from lossleuth.agents import tools
 from lossleuth.agents.errand import Done, Told
 from lossleuth.agents.tools import OVERTIME, Tools, plainly
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 class Listening:

@@ -7,7 +7,8 @@ from evidence import check_refuted, check_untested, seen
 from lessons_seen import COMPARED, MADE, MIXED, UNTAUGHT, knowledge, lesson, taught
 
 from lossleuth.causes import lessons
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 
 def test_without_a_teacher_every_judge_says_so() -> None:

@@ -20,7 +20,9 @@ from evidence import (
 )
 
 from lossleuth.causes import reasoning
-from lossleuth.types import Change, Evidence, Judgement, Status, Where, Wrongness
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Status, Where, Wrongness
 
 LOW, HIGH = Change.of("scale_lr", factor=0.1), Change.of("scale_lr", factor=0.01)
 FAULT = Judgement(

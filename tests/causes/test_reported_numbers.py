@@ -20,7 +20,8 @@ from lossleuth.causes.reported_numbers import (
     sets_of,
     sound,
 )
-from lossleuth.types import Evidence, Status
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status
 
 
 def test_means_by_batch_text_and_token_are_told_apart() -> None:

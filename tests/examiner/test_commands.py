@@ -22,8 +22,10 @@ from lossleuth.examiner.commands import (
 from lossleuth.examiner.rejudge import examine_record
 from lossleuth.judge.verdict import Verdict
 from lossleuth.record.write import RecordWriter
-from lossleuth.types import BadInput, Effect, Status
-from lossleuth.types import Change as Changed
+from lossleuth.types.change import Change as Changed
+from lossleuth.types.change import Effect
+from lossleuth.types.errors import BadInput
+from lossleuth.types.judgement import Status
 
 
 def falling(folder: Path) -> Path:

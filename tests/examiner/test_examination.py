@@ -22,7 +22,10 @@ from lossleuth.judge.choosing import MOST_STEPS
 from lossleuth.judge.learning import OVERFIT
 from lossleuth.judge.verdict import Verdict
 from lossleuth.observe.launch.executor import Finished, Plan
-from lossleuth.types import BadInput, Cause, Change, Stage, Status, Wrongness
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.errors import BadInput
+from lossleuth.types.judgement import Stage, Status, Wrongness
 
 ONE, TWO = Change.of("clear_gradients"), Change.of("scale_lr", factor=0.1)
 

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from lossleuth.examiner.in_process import InProcess
 from lossleuth.observe.launch.executor import Plan
 from lossleuth.record.read import Record
-from lossleuth.types import Change
+from lossleuth.types.change import Change
 
 
 def step(model: Any, optimizer: Any, batch: Any) -> None:

@@ -12,7 +12,8 @@ from lossleuth.examiner import load_evidence as evidence
 from lossleuth.examiner.load_evidence import evidence_of
 from lossleuth.observe.launch.program import Ending, save_ending
 from lossleuth.record.write import RecordWriter
-from lossleuth.types import BadInput, Change, Effect
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.errors import BadInput
 
 
 def write(folder: Path) -> None:

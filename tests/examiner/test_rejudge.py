@@ -9,7 +9,8 @@ import numpy as np
 
 from lossleuth.examiner.rejudge import examine_record, look_of
 from lossleuth.record.write import RecordWriter
-from lossleuth.types import Change, Status
+from lossleuth.types.change import Change
+from lossleuth.types.judgement import Status
 
 
 def saved(directory: Path, losses: list[float], header: dict[str, Any] | None = None) -> None:

@@ -28,7 +28,7 @@ from lossleuth.observe.launch.executor import Background, Finished, Plan
 from lossleuth.observe.launch.program import Program
 from lossleuth.record.read import Record
 from lossleuth.record.write import RecordWriter
-from lossleuth.types import Change, Effect, counted
+from lossleuth.types.change import Change, Effect, counted
 
 CHANGE = Change.of("scale_lr", factor=0.1)
 Losses = Callable[[bool, int], Sequence[float] | str]

@@ -9,7 +9,7 @@ import pytest
 from lossleuth.observe.launch.executor import Background, Plan
 from lossleuth.observe.launch.program import Program
 from lossleuth.record.read import Record
-from lossleuth.types import Change
+from lossleuth.types.change import Change
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 NULL = (

@@ -10,7 +10,7 @@ import lossleuth.interventions
 from lossleuth.interventions.gradient.scale_gradient import ScaleGradient
 from lossleuth.interventions.intervention import Intervention
 from lossleuth.interventions.registry import make, modules
-from lossleuth.types import Change
+from lossleuth.types.change import Change
 
 DOSES: dict[str, dict[str, float | str]] = {
     "differentiate_forward": {"functions": "Tanh"},

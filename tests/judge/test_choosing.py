@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from lossleuth.judge.choosing import briefly_tried, joined, missed_evaluations, next_wishes
-from lossleuth.types import Change, Effect, Evidence, Judgement, Status, Wrongness
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Status, Wrongness
 
 ONE = Change.of("clear_gradients")
 

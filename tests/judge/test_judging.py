@@ -15,7 +15,9 @@ from lossleuth.judge.judging import (
     wanted,
     without_trials,
 )
-from lossleuth.types import Change, Effect, Evidence, Judgement, Stage, Status, Wrongness
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness
 
 TRY = (Change.of("hold_lr"),)
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from lossleuth.judge.known_numbers import recognised
-from lossleuth.types import Evidence
+from lossleuth.types.evidence import Evidence
 
 
 def steps(losses: list[float], **scalars: Any) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lossleuth.judge.learning import OVERFIT, learning
-from lossleuth.types import Effect, Evidence
+from lossleuth.types.change import Effect
+from lossleuth.types.evidence import Evidence
 
 
 def run(losses: list[float], unigram: float | None = None, **more: Any) -> Evidence:

@@ -11,17 +11,10 @@ from small_examinations import always, cause, says
 
 from lossleuth.judge.verdict import FILE, Verdict, ranked
 from lossleuth.record.strict_json import number
-from lossleuth.types import (
-    BadInput,
-    Cause,
-    Change,
-    Effect,
-    Judgement,
-    Stage,
-    Status,
-    Where,
-    Wrongness,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.errors import BadInput
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness
 
 HARM = Effect(Change.of("scale_lr", factor=0.1), math.inf, 0.0, 3, 40, math.inf, 2.5, math.nan)
 JUDGEMENTS = {

@@ -12,7 +12,7 @@ from recorded import run_script, started, write_small
 from lossleuth.record import claim as claiming
 from lossleuth.record import frames
 from lossleuth.record.claim import FILE_NAME, claim, is_held
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 HOLD = """
 import sys

@@ -16,7 +16,7 @@ from lossleuth.record import frames
 from lossleuth.record.claim import FILE_NAME
 from lossleuth.record.read import Record
 from lossleuth.record.write import RecordWriter
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 OPENING = len(frames.OPENING)
 

@@ -12,7 +12,7 @@ from recorded import run_script, write_small
 
 from lossleuth.record.export import FORMATS, export, format_of
 from lossleuth.record.read import Record
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 PACKAGES = {"parquet": "pyarrow", "tensorboard": "tensorboard", "wandb": "wandb"}
 
@@ -42,7 +42,7 @@ import sys
 from pathlib import Path
 from lossleuth.record.export import export
 from lossleuth.record.read import Record
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 try:
     export(Record.open(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))
 except BadInput as refusal:

@@ -10,7 +10,7 @@ from recorded import run_script, write_small
 
 from lossleuth.record.export_wandb import export_wandb
 from lossleuth.record.read import Record
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 # In a process of its own: the package starts a service that lives as long as its process.
 EXPORT = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lossleuth.record import extras
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def test_a_package_that_is_there_is_imported() -> None:

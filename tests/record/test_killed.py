@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from lossleuth.record.read import Record
 from lossleuth.record.write import RecordWriter
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 folder, trials = Path(sys.argv[1]), int(sys.argv[2])
 chance = random.Random(0)

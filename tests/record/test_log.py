@@ -12,7 +12,7 @@ from lossleuth.record import frames, log, payloads
 from lossleuth.record.claim import FILE_NAME
 from lossleuth.record.frames import Kind
 from lossleuth.record.log import Log
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 HEADER = frames.encode(Kind.HEADER, b"{}")
 TABLE = frames.encode(Kind.PARAMETERS, b'{"names":["a"],"sizes":[1],"columns":["c"]}')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lossleuth.record.names import in_utf8, refuse_unknown
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def test_a_known_name_passes() -> None:

@@ -17,7 +17,7 @@ from recorded import COLUMNS, HEADER, HOSTILE, MATRIX, never, run_script, same, 
 from lossleuth.record.payloads import Table
 from lossleuth.record.read import Event, Record, Row
 from lossleuth.record.write import RecordWriter
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 NAN = math.nan
 

@@ -13,7 +13,7 @@ from lossleuth.record.frames import Kind
 from lossleuth.record.log import Log
 from lossleuth.record.scalars import Scalars, decoded
 from lossleuth.record.write import RecordWriter
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 NAMES = [f"s{i}" for i in range(10)]
 

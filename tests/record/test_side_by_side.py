@@ -62,7 +62,7 @@ print(count, flush=True)
 ASK = """
 import sys
 from lossleuth.record.read import Record
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 print("asking", flush=True)
 while True:
     try:

@@ -9,7 +9,9 @@ import pytest
 
 from lossleuth.catalogue import HEADINGS, causes, page
 from lossleuth.report.cause_pages import INDEX, MARK, _text, index, pages, rendered, stale, write
-from lossleuth.types import BadInput, Cause, Stage
+from lossleuth.types.cause import Cause
+from lossleuth.types.errors import BadInput
+from lossleuth.types.judgement import Stage
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "causes"

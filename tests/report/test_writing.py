@@ -12,7 +12,7 @@ from made_runs import record, true_losses, verdict
 
 from lossleuth.report.document.compare import comparison
 from lossleuth.report.writing import write_comparison, write_report, write_reports
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 WITHOUT_TORCH = """
 import sys

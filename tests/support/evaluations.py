@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 PLACE = "train.py:30"
 READ = Where("train.py", 30)

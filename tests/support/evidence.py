@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from lossleuth.causes.reasoning import NOTHING
-from lossleuth.types import Change, Effect, Evidence, Judgement, Status, Where
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Status, Where
 
 Judge = Callable[[Evidence], Judgement]
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from evidence import seen, steps
 
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 MADE, COMPARED, MIXED = (Where("train.py", line) for line in (11, 12, 13))
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from lossleuth.judge.verdict import Verdict
 from lossleuth.record.write import RecordWriter
-from lossleuth.types import Change, Effect, Judgement, Status, Where, Wrongness
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.judgement import Judgement, Status, Where, Wrongness
 
 COLUMNS = ["grad_rms", "update_ratio", "update_rms"]
 EFFECT = Effect(Change.of("scale_lr", factor=0.1), 0.5, 0.02, 3, 8, 2.5, 2.0, 3.0)

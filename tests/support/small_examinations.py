@@ -9,7 +9,10 @@ from typing import Any
 from lossleuth.files import make_directory
 from lossleuth.observe.launch.executor import OUTPUT, Finished, Plan
 from lossleuth.record.write import RecordWriter
-from lossleuth.types import Cause, Change, Evidence, Judgement, Stage, Status
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status
 
 Losses = Callable[[Plan], Sequence[float]]
 

@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from lossleuth.agents.descendants import end
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 POLL_SECONDS = 0.1
 # The same is told again after so long, for clients that give up on silence.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 from lossleuth.watching.command import dated_directory
 
 # Entries that a run directory may hold; a longer walk is not worth an answer.

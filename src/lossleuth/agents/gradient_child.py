@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from lossleuth.gradcheck.check import Along, GradientCheck, check_gradient
 from lossleuth.record import strict_json
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def main(arguments: list[str]) -> int:

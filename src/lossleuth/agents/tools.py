@@ -19,7 +19,8 @@ from lossleuth import catalogue
 from lossleuth.agents.answers import Catalogue, Compared, Examined, Explained, GradientChecked
 from lossleuth.agents.errand import BEAT_SECONDS, Done, Refused, Told, errand
 from lossleuth.agents.fence import Fence
-from lossleuth.types import BadInput, Cause
+from lossleuth.types.cause import Cause
+from lossleuth.types.errors import BadInput
 
 # A run plans with its budget, and may take so much longer to start and to tidy up.
 OVERTIME, OVERTIME_SHARE = 30.0, 0.5

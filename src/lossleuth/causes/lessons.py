@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lossleuth.causes.reasoning import first_place, unigram
-from lossleuth.types import Evidence, Judgement, Where, refuted, untested
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Where, refuted, untested
 
 Taught = Mapping[str, Any]
 # Nats that a difference between losses has to be, whatever its standard error.

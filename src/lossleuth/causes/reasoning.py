@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lossleuth.types import Change, Effect, Evidence, Judgement, Status, Where
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Status, Where
 
 # A difference of true losses that nobody would care about, in nats.
 NOTHING = 0.01

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lossleuth.types import Evidence, Judgement, refuted, untested
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, refuted, untested
 
 Numbers = Sequence[Mapping[str, Any]]
 Evaluation = Mapping[str, Any]

@@ -15,7 +15,7 @@ import typer
 
 from lossleuth import __version__
 from lossleuth.settings import option_name, rules
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 app = typer.Typer(
     help="Your loss won't go down. lossleuth finds out why, and proves it.",

@@ -15,7 +15,7 @@ from lossleuth.files import make_directory
 from lossleuth.judge.verdict import Verdict
 from lossleuth.observe.launch.executor import Background
 from lossleuth.observe.launch.program import Program
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 from lossleuth.watching.command import dated_directory
 
 MOST_JOBS = 4

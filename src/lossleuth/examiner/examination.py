@@ -33,7 +33,11 @@ from lossleuth.judge.known_numbers import recognised
 from lossleuth.judge.learning import OVERFIT, Learning, has_crashed, learning
 from lossleuth.judge.verdict import Verdict, ranked, status_of
 from lossleuth.observe.launch.executor import Executor, Finished, Plan, last_words
-from lossleuth.types import BadInput, Cause, Change, Effect, Evidence, Judgement, Stage, Status
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.errors import BadInput
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status
 
 # Folders of a run's first look, and of the one for programs without autograd.
 OBSERVED, OBSERVED_BY_HAND = "observed", "observed-by-hand"

@@ -11,7 +11,8 @@ from typing import Any
 from lossleuth.examiner.printed_numbers import printed_between
 from lossleuth.observe.launch.program import ENDING
 from lossleuth.record.read import Record
-from lossleuth.types import Change, Effect, Evidence
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.evidence import Evidence
 
 COLUMNS = (
     *("grad_rms", "grad_zero_share", "grad_nonfinite", "weight_rms", "weight_nonfinite"),

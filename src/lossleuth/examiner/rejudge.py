@@ -16,7 +16,9 @@ from lossleuth.judge.known_numbers import recognised
 from lossleuth.judge.learning import learning
 from lossleuth.judge.verdict import Verdict, ranked, status_of
 from lossleuth.record.read import Record
-from lossleuth.types import BadInput, Change, Evidence
+from lossleuth.types.change import Change
+from lossleuth.types.errors import BadInput
+from lossleuth.types.evidence import Evidence
 
 
 def look_of(directory: Path) -> Path:

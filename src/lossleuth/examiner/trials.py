@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from lossleuth.observe.launch.executor import Executor, Finished, Plan
 from lossleuth.record.read import Record
-from lossleuth.types import BadInput, Change, Effect, counted
+from lossleuth.types.change import Change, Effect, counted
+from lossleuth.types.errors import BadInput
 
 # Steps at the end over which the loss is averaged: a fifth of the run, within limits.
 FEWEST_MEASURED, MOST_MEASURED = 4, 10

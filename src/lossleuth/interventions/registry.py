@@ -8,7 +8,7 @@ from importlib import import_module
 
 import lossleuth.interventions
 from lossleuth.interventions.intervention import Intervention
-from lossleuth.types import Change
+from lossleuth.types.change import Change
 
 
 @cache

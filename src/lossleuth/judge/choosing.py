@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from lossleuth.types import Change, Effect, Evidence, Judgement, Status
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Status
 
 # A trial has so many steps, within what it may take.
 FEWEST_STEPS, MOST_STEPS = 24, 80

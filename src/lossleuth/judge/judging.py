@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lossleuth.types import Cause, Change, Evidence, Judgement, Stage, Status
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status
 
 # Changes that a rule which divides by the gradient's size may not notice at all.
 BLIND = frozenset(("scale_gradient", "clip_gradients"))

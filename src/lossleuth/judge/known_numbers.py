@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from lossleuth.types import Evidence
+from lossleuth.types.evidence import Evidence
 
 # To four decimals.
 SAME = 5e-5

@@ -7,7 +7,8 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
-from lossleuth.types import Change, Evidence
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
 
 OVERFIT = Change.of("freeze_batch")
 # A model that knows more than how frequent tokens are is below their entropy by this much.

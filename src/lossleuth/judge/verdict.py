@@ -10,17 +10,10 @@ from typing import Any
 
 from lossleuth.files import replace_file
 from lossleuth.record import strict_json, values
-from lossleuth.types import (
-    BadInput,
-    Cause,
-    Change,
-    Effect,
-    Judgement,
-    Stage,
-    Status,
-    Where,
-    Wrongness,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.errors import BadInput
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness
 
 SCHEMA = 1
 FILE = "verdict.json"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lossleuth.files import make_directory
 from lossleuth.record import frames
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 FILE_NAME = "record.log"
 _MOST_RUNS = 10_000

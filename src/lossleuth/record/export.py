@@ -11,7 +11,7 @@ from lossleuth.record.export_parquet import export_parquet
 from lossleuth.record.export_tensorboard import export_tensorboard
 from lossleuth.record.export_wandb import export_wandb
 from lossleuth.record.read import Record
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 FORMATS: dict[str, Callable[[Record, Path], None]] = {
     "csv": export_csv,

@@ -11,7 +11,7 @@ from lossleuth.record import extras
 from lossleuth.record.names import in_utf8
 from lossleuth.record.read import Record
 from lossleuth.record.wide import Wide
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def export_wandb(record: Record, target: Path) -> None:

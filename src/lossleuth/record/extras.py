@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def load(module: str, extra: str) -> Any:

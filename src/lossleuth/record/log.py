@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from lossleuth.record import frames, payloads, values
 from lossleuth.record.claim import FILE_NAME, is_held
 from lossleuth.record.frames import Frame, Kind
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 _CHUNK = 1 << 22
 _NO_MATRIX = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 _MOST_SHOWN = 20
 _LONGEST_SHOWN = 80

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lossleuth.record import values
 from lossleuth.record.log import Log
 from lossleuth.record.names import refuse_unknown
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 _BYTES_OF_A_VALUE = 12
 BUDGET = 96 << 20

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from lossleuth.catalogue import causes, page
 from lossleuth.files import make_directory, replace_file
-from lossleuth.types import BadInput, Cause, Stage
+from lossleuth.types.cause import Cause
+from lossleuth.types.errors import BadInput
+from lossleuth.types.judgement import Stage
 
 # First line of every page; only files that begin with it are ever replaced or removed.
 MARK = "<!-- Made by `lossleuth causes --write`; edit the docstring of the cause instead. -->"

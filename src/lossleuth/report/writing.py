@@ -15,7 +15,7 @@ from lossleuth.report.document.blocks import Document
 from lossleuth.report.document.document import document_of
 from lossleuth.report.document.facts import facts_of
 from lossleuth.report.render import html, markdown
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 FORMS: dict[str, Callable[[Path, Verdict], bytes]] = {
     "html": lambda d, v: html.rendered(document_of(facts_of(d, v))).encode(),

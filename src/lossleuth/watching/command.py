@@ -11,7 +11,7 @@ from lossleuth.files import make_directory
 from lossleuth.observe.child.watch import Order
 from lossleuth.observe.launch.program import Ending, Program, Running, leave_like, save_ending
 from lossleuth.record.read import Record
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 from lossleuth.watching.alarms import alarms
 from lossleuth.watching.panel import Panel
 

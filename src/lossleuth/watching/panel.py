@@ -17,7 +17,7 @@ from types import TracebackType
 import numpy as np
 
 from lossleuth.record.read import Record
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 from lossleuth.watching.alarms import alarms, series
 
 HEIGHT = 6

@@ -9,7 +9,8 @@ import pytest
 from evidence import LOSS, check_proven, check_refuted, check_untested, seen, steps
 
 from lossleuth.causes.data.label_noise import judge
-from lossleuth.types import Evidence, Status, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status, Where
 
 
 def found(share: float = 0.1, loss: float = 3.0, long: int = 40, **given: Any) -> Evidence:

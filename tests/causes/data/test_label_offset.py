@@ -16,7 +16,9 @@ from evidence import (
 )
 
 from lossleuth.causes.data.label_offset import judge
-from lossleuth.types import Change, Evidence, Where
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 
 def aligned(offset: int | None, share: float = 1.0, right: float = 0.1) -> dict[str, Any]:

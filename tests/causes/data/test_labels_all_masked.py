@@ -9,7 +9,8 @@ import pytest
 from evidence import LOSS, TARGET_PLACES, check_proven, check_refuted, check_untested, seen, steps
 
 from lossleuth.causes.data.labels_all_masked import judge
-from lossleuth.types import Evidence, Status, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status, Where
 
 
 def counted(supervised: list[int], **scalars: Any) -> Evidence:

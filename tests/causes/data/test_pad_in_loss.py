@@ -8,7 +8,7 @@ import pytest
 from evidence import LOSS, alternating, check_proven, check_refuted, check_untested, seen
 
 from lossleuth.causes.data.pad_in_loss import judge
-from lossleuth.types import Evidence
+from lossleuth.types.evidence import Evidence
 
 
 def padded(pads: int, token: int | None = 0) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import pytest
 from evidence import LOSS, TARGET_PLACES, check_proven, check_refuted, check_untested, seen, steps
 
 from lossleuth.causes.data.repeated_batch import judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 
 def batches(distinct: int, count: int = 40, held: int = 0, **given: Any) -> Evidence:

@@ -6,7 +6,7 @@ from evidence import check_refuted, check_trial, check_untested
 from lessons_seen import COMPARED, UNTAUGHT, taught
 
 from lossleuth.causes.distillation.divergence_misused import judge
-from lossleuth.types import Change
+from lossleuth.types.change import Change
 
 
 def test_what_is_not_at_rest_is_tried_by_reference() -> None:

@@ -6,7 +6,7 @@ from evidence import check_refuted, check_trial, check_untested
 from lessons_seen import COMPARED, UNTAUGHT, taught
 
 from lossleuth.causes.distillation.temperature_one_sided import judge
-from lossleuth.types import Change
+from lossleuth.types.change import Change
 
 
 def test_different_temperatures_are_tried_as_one() -> None:

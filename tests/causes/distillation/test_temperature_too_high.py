@@ -6,7 +6,7 @@ from evidence import check_refuted, check_trial, check_untested
 from lessons_seen import COMPARED, UNTAUGHT, taught
 
 from lossleuth.causes.distillation.temperature_too_high import GAINED, judge
-from lossleuth.types import Change
+from lossleuth.types.change import Change
 
 HOT = {"teacher_temperature": 50.0, "student_temperature": 50.0, "weight": 2500.0}
 

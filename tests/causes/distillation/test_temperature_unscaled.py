@@ -6,7 +6,7 @@ from evidence import check_refuted, check_trial, check_untested
 from lessons_seen import COMPARED, UNTAUGHT, taught
 
 from lossleuth.causes.distillation.temperature_unscaled import judge
-from lossleuth.types import Change
+from lossleuth.types.change import Change
 
 
 def test_weights_that_add_up_to_one_are_tried_with_the_square() -> None:

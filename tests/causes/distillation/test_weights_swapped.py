@@ -6,7 +6,7 @@ from evidence import check_refuted, check_trial, check_untested
 from lessons_seen import MIXED, UNTAUGHT, taught
 
 from lossleuth.causes.distillation.weights_swapped import GAINED, judge
-from lossleuth.types import Change
+from lossleuth.types.change import Change
 
 
 def test_a_teacher_without_a_say_is_tried_with_one() -> None:

@@ -9,7 +9,7 @@ from evaluations import READ, evaluation, metric, number, printed, seen
 from evidence import check_proven, check_refuted, check_untested
 
 from lossleuth.causes.evaluation.mean_of_means import judge
-from lossleuth.types import Status
+from lossleuth.types.judgement import Status
 
 # The mean of means is 2.5, that over all tokens 2.1.
 UNEQUAL = metric(number(2.0, 900), number(3.0, 100))

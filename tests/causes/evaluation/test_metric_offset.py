@@ -10,7 +10,7 @@ from evaluations import ALIGNED, READ, evaluation, metric, number, seen
 from evidence import check_proven, check_refuted, check_untested
 
 from lossleuth.causes.evaluation.metric_offset import judge
-from lossleuth.types import Where
+from lossleuth.types.judgement import Where
 
 SHIFTED = number(6.0, offset=2, next_explained=0.02, aligned=2.0)
 

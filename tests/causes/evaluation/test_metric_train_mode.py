@@ -6,7 +6,7 @@ from evaluations import READ, evaluation, metric, number, seen
 from evidence import check_proven, check_refuted, check_untested
 
 from lossleuth.causes.evaluation.metric_train_mode import judge
-from lossleuth.types import Status
+from lossleuth.types.judgement import Status
 
 DROPPED = number(2.3, undropped=2.1)
 

@@ -6,7 +6,7 @@ from evaluations import READ, evaluation, metric, number, printed, seen
 from evidence import check_proven, check_refuted, check_untested
 
 from lossleuth.causes.evaluation.pads_in_metric import judge
-from lossleuth.types import Status
+from lossleuth.types.judgement import Status
 
 PADDED = number(3.0, 100, pads=40, unpadded=2.0)
 

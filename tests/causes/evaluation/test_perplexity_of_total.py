@@ -10,7 +10,7 @@ from evaluations import READ, evaluation, metric, number, printed, seen
 from evidence import check_proven, check_refuted, check_untested
 
 from lossleuth.causes.evaluation.perplexity_of_total import judge
-from lossleuth.types import Where
+from lossleuth.types.judgement import Where
 
 
 def other(value: float, **fields: Any) -> dict[str, Any]:

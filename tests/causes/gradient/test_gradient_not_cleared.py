@@ -8,7 +8,7 @@ import pytest
 from evidence import UPDATE, alternating, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.gradient.gradient_not_cleared import CURE, judge
-from lossleuth.types import Evidence
+from lossleuth.types.evidence import Evidence
 
 
 def test_gradients_that_pile_up_are_suspected_until_cleared() -> None:

@@ -8,7 +8,7 @@ import pytest
 from evidence import UPDATE, alternating, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.gradient.gradient_wiped import CURE, judge
-from lossleuth.types import Evidence
+from lossleuth.types.evidence import Evidence
 
 
 def handled(wiped: int, left: int | None = 50) -> dict[str, Any]:

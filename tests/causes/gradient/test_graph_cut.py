@@ -8,7 +8,8 @@ import pytest
 from evidence import alternating, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.gradient.graph_cut import CURE, judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 LINE = {"file": "model.py", "line": 12, "operation": "detach"}
 NOWHERE = {"file": None, "line": None, "operation": "alias"}

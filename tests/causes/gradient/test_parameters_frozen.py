@@ -9,7 +9,8 @@ import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps
 
 from lossleuth.causes.gradient.parameters_frozen import ALL, CURE, LEAST, judge
-from lossleuth.types import Evidence, Status, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status, Where
 
 TABLE = {"name": "tok.weight", "elements": 300, "file": "model.py", "line": 3, "module": "tok"}
 

@@ -9,7 +9,9 @@ import pytest
 from evidence import BACKWARD, alternating, check_refuted, check_trial, check_untested, seen, tried
 
 from lossleuth.causes.gradient.wrong_backward import CURE, judge
-from lossleuth.types import Change, Evidence, Status, Where
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status, Where
 
 SWIFT = Change.of("differentiate_forward", functions="FusedNorm")
 

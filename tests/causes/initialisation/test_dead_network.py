@@ -10,7 +10,9 @@ import pytest
 from evidence import OPTIMIZER, alternating, check_proven, check_refuted, check_untested, seen
 
 from lossleuth.causes.initialisation.dead_network import judge
-from lossleuth.types import Change, Evidence, Where
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 
 def logits(spread: float, gradient: float | None = 0.0) -> dict[str, Any]:

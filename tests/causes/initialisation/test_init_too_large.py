@@ -17,7 +17,8 @@ from evidence import (
 )
 
 from lossleuth.causes.initialisation.init_too_large import CURE, LEAST, judge
-from lossleuth.types import Evidence, Status, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status, Where
 
 
 def starting(*losses: float, vocabulary: int | None = 96) -> Evidence:

@@ -8,7 +8,7 @@ import pytest
 from evidence import BACKWARD, alternating, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.loss.accumulation_normalisation import CURE, judge
-from lossleuth.types import Evidence
+from lossleuth.types.evidence import Evidence
 
 
 def micro(*runs: tuple[float | None, int]) -> list[dict[str, Any]]:

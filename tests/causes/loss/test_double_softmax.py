@@ -9,7 +9,9 @@ import pytest
 from evidence import LOSS, alternating, check_proven, check_refuted, check_untested, seen
 
 from lossleuth.causes.loss.double_softmax import judge
-from lossleuth.types import Change, Evidence, Where
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 TRUE_LOSS = {"loss": 4.5, "vocabulary": 96}
 

@@ -9,7 +9,8 @@ import pytest
 from evidence import BACKWARD, UPDATE, alternating, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.loss.loss_disconnected import CURE, judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 
 def read(*cosines: float | None) -> dict[str, Any]:

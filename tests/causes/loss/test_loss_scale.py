@@ -17,7 +17,8 @@ from evidence import (
 )
 
 from lossleuth.causes.loss.loss_scale import LEAST, judge
-from lossleuth.types import Change, Evidence
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
 
 
 def followed(*scales: float | None, cosine: float = 1.0, updates: Any = ({},)) -> dict[str, Any]:

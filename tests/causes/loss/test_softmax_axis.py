@@ -8,7 +8,8 @@ import pytest
 from evidence import LOSS, alternating, check_proven, check_refuted, check_untested, seen
 
 from lossleuth.causes.loss.softmax_axis import judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 
 def looked(**given: Any) -> dict[str, Any]:

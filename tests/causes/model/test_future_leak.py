@@ -8,7 +8,8 @@ import pytest
 from evidence import alternating, check_proven, check_refuted, check_untested, seen
 
 from lossleuth.causes.model.future_leak import judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 
 def leak(future: float | None, offset: int | None = 1, **given: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ import pytest
 from evidence import LOSS, alternating, check_proven, check_refuted, check_untested, seen, steps
 
 from lossleuth.causes.model.input_ignored import judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 
 def moved(own: float | None, spread: float | None = 1.0, **given: Any) -> dict[str, Any]:

@@ -9,7 +9,9 @@ import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.model.unregistered_parameters import CURE, judge
-from lossleuth.types import Change, Evidence, Where
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 LAYER = {"name": "layers.3", "elements": 64, "file": "model.py", "line": 9, "module": "layers"}
 

@@ -9,7 +9,8 @@ import pytest
 from evidence import BACKWARD, UPDATE, alternating, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.optimizer.ascent import CURE, judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 
 def signs(update: float | None, loss: float | None = None) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import pytest
 from evidence import UPDATE, check_refuted, check_trial, check_untested, seen, steps, tried
 
 from lossleuth.causes.optimizer.clip_too_tight import CURE, LEAST, LOOSER, judge
-from lossleuth.types import Evidence, Status, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status, Where
 
 
 def clipped(*factors: float, limit: float = 0.01) -> Evidence:

@@ -9,7 +9,9 @@ import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps, tried
 
 from lossleuth.causes.optimizer.lr_too_high import LEAST, NO_DECAY, WANTS, judge
-from lossleuth.types import Effect, Evidence, Status, Where
+from lossleuth.types.change import Effect
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status, Where
 
 RISING = [5.0, 4.0, 3.0, 3.0, 3.0, 3.0, *[5.0] * 14]
 SWINGING = [5.0, *[2.0, 4.0] * 10]

@@ -9,7 +9,8 @@ import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps, tried
 
 from lossleuth.causes.optimizer.lr_too_low import LEAST, WANTS, judge
-from lossleuth.types import Evidence, Status, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status, Where
 
 STILL = [5.0 - 0.001 * i for i in range(20)]
 FALLING = [5.0 - 0.2 * i for i in range(20)]

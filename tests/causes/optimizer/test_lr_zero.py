@@ -8,7 +8,8 @@ import pytest
 from evidence import OPTIMIZER, SETTINGS, check_proven, check_refuted, check_untested, seen, steps
 
 from lossleuth.causes.optimizer.lr_zero import judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 SCHEDULED = {**SETTINGS, "schedulers": [{"place": "train.py:6"}]}
 

@@ -8,7 +8,8 @@ import pytest
 from evidence import check_proven, check_refuted, check_untested, steps
 
 from lossleuth.causes.optimizer.never_steps import judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 IDLE = {"idle_optimizers": [{"place": "train.py:5"}]}
 BACKWARD = {"places": {"backward": "train.py:19"}}

@@ -8,7 +8,8 @@ import pytest
 from evidence import OPTIMIZER, SETTINGS, check_refuted, check_trial, check_untested, seen, steps
 
 from lossleuth.causes.optimizer.schedule_too_fast import CURE, LEAST, judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 DROPPED = [0.1, 0.05, 0.01, 0.002, *[1e-5] * 16]
 SCHEDULED = {**SETTINGS, "schedulers": [{"place": "train.py:6"}]}

@@ -9,7 +9,7 @@ import pytest
 from evidence import OPTIMIZER, UPDATE, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.optimizer.stale_parameters import CURE, judge
-from lossleuth.types import Evidence
+from lossleuth.types.evidence import Evidence
 
 WEIGHT = {"name": "head.weight", "elements": 64, "file": "model.py", "line": 9, "module": "head"}
 

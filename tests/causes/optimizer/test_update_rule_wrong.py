@@ -9,7 +9,8 @@ import pytest
 from evidence import OPTIMIZER, alternating, check_refuted, check_trial, check_untested, seen, tried
 
 from lossleuth.causes.optimizer.update_rule_wrong import GAIN, WANTS, judge
-from lossleuth.types import Evidence, Status, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status, Where
 
 FLAWED = "Adam without bias correction"
 

@@ -9,7 +9,8 @@ import pytest
 from evidence import check_proven, check_refuted, check_untested, seen, steps
 
 from lossleuth.causes.precision.overflow import judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 
 def first(largest: float, name: str = "exp") -> dict[str, Any]:

@@ -8,7 +8,8 @@ import pytest
 from evidence import alternating, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.precision.rounding_error import CURE, GAIN, judge
-from lossleuth.types import Evidence, Where
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Where
 
 
 def rounded(floor: float, **given: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps
 
 from lossleuth.causes.precision.update_swallowed import GAIN, WANTS, judge
-from lossleuth.types import Evidence, Status
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status
 
 
 def lost(*steps: list[float], made: float = 1e-4) -> Evidence:

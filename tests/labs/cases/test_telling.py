@@ -11,7 +11,8 @@ from lossleuth.examiner import commands
 from lossleuth.judge.verdict import Verdict
 from lossleuth.labs.cases.stories import STORIES, Story, story
 from lossleuth.labs.cases.telling import tell
-from lossleuth.types import BadInput, Judgement, Status
+from lossleuth.types.errors import BadInput
+from lossleuth.types.judgement import Judgement, Status
 
 PROVEN = Judgement(Status.PROVEN, "The gradient differs by 0.5 of its size.", remedy="mend it")
 REFUTED = Judgement(Status.REFUTED, "rates are right within 0.01")

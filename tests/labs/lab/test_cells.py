@@ -20,7 +20,7 @@ from lossleuth.labs.lab.cells import (
     unfit,
 )
 from lossleuth.labs.lab.programs.planting import fault_of
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @pytest.mark.parametrize("host", HOSTS)

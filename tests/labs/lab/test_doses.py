@@ -12,7 +12,7 @@ from lossleuth.labs.lab import doses
 from lossleuth.labs.lab.cells import Cell
 from lossleuth.labs.lab.programs.planting import fault_of
 from lossleuth.labs.lab.rows import Row, digest
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 HIGH = fault_of("lr_too_high")
 

@@ -11,7 +11,9 @@ from lossleuth.judge.verdict import Verdict
 from lossleuth.labs.lab.cells import Cell
 from lossleuth.labs.lab.examined import PACKAGE, examined, is_good, is_located, row_of
 from lossleuth.labs.lab.programs.planting import fault_of
-from lossleuth.types import BadInput, Change, Effect, Judgement, Status, Where, refuted
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.errors import BadInput
+from lossleuth.types.judgement import Judgement, Status, Where, refuted
 
 ASCENT = Cell("plain", "ascent", ("ascent",))
 LINE = fault_of("ascent").lines("plain")[0]

@@ -13,7 +13,7 @@ from lossleuth.labs.precision import commands
 from lossleuth.labs.precision.commands import PARTS, run_precision
 from lossleuth.labs.precision.step import Step
 from lossleuth.record.write import RecordWriter
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def told(source: Path | None = None, **changes: Any) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from lossleuth.labs.precision.given_logits import SPREADS, from_file, generated
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def saved(folder: Path, name: str, values: Any) -> Path:

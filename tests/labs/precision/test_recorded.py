@@ -9,7 +9,7 @@ import pytest
 
 from lossleuth.labs.precision.recorded import recorded_ranges, told_recorded
 from lossleuth.record.write import RecordWriter
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 COLUMNS = ["grad_max", "grad_rms", "weight_rms", "moment2_rms"]
 

@@ -21,7 +21,7 @@ from lossleuth.observe.launch.executor import (
 )
 from lossleuth.observe.launch.program import Program
 from lossleuth.record.read import Record
-from lossleuth.types import Change
+from lossleuth.types.change import Change
 
 LOOP = """
 import os, tempfile, torch

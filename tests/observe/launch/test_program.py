@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lossleuth.observe.launch.program import ENDING, Ending, Program, git_state, save_ending
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @pytest.mark.parametrize(

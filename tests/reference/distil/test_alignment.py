@@ -21,7 +21,7 @@ from lossleuth.reference.train.tokenizer import (
     WordTokenizer,
     build_tokenizer,
 )
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 DOCUMENTS = ["the cat sat on the mat, and the cat ate", "the mat is flat", "a cat on a flat mat"]
 

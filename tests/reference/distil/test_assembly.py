@@ -16,7 +16,7 @@ from lossleuth.reference.distil.assembly import assemble
 from lossleuth.reference.distil.loop import DistilStep, distil
 from lossleuth.reference.distil.settings import DistilSettings
 from lossleuth.reference.train.data import make_batch
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def first_step(settings: DistilSettings) -> DistilStep:

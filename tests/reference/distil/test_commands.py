@@ -12,7 +12,7 @@ from lossleuth.reference.distil.commands import run_distillation, with_absolute_
 from lossleuth.reference.distil.settings import DistilSettings
 from lossleuth.reference.distil.state import load_state
 from lossleuth.settings import resolve
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def options(settings: DistilSettings, **changes: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lossleuth.reference.distil.curriculum import CURVES, Curriculum, Ramp
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @pytest.mark.parametrize("curve", CURVES)

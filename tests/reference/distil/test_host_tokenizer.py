@@ -14,7 +14,7 @@ from lossleuth.reference.distil.alignment import text_ends
 from lossleuth.reference.distil.host_tokenizer import HostTokenizer
 from lossleuth.reference.distil.vocabularies import match_vocabularies
 from lossleuth.reference.train.tokenizer import BpeTokenizer
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 transformers = pytest.importorskip("transformers")
 

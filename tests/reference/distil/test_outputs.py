@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossleuth.reference.distil.outputs import LogitsOnly, is_host_model, logits_of, look
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @pytest.mark.parametrize("positions", ["rotary", "learned"])

@@ -22,7 +22,7 @@ from lossleuth.reference.distil.row_terms import (
     Term,
     TopK,
 )
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 ROWS, V = 5, 11
 # A sum of V products of numbers of size 1, each off by half a last digit at most a few times over.

@@ -25,7 +25,7 @@ from lossleuth.reference.train.data import IGNORED, Batch
 from lossleuth.reference.train.evaluate import Evaluation
 from lossleuth.reference.train.loop import Step
 from lossleuth.settings import Resolved
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 EVERYTHING = {
     "hidden_weight": 0.1,

@@ -9,7 +9,7 @@ import pytest
 from lossleuth.reference.distil.settings import DistilSettings
 from lossleuth.reference.train.settings import TrainSettings
 from lossleuth.settings import resolve
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pupil import TEXT, model
 from lossleuth.reference.distil.outputs import look
 from lossleuth.reference.distil.sources import in_float32, load_source, tied_parameters
 from lossleuth.reference.train.model import LanguageModel
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 MODULE = """
 import torch

@@ -18,7 +18,7 @@ from torch import nn
 from lossleuth.reference.distil.average import Average
 from lossleuth.reference.distil.state import FILE_NAME, Progress, load_state, save_state
 from lossleuth.reference.train.loop import make_optimizer
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 PROGRESS = Progress(step=3, bad_steps=1, empty_batches=2, best_loss=1.5, best_step=2, averaged=3)
 

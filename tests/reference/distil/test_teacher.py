@@ -13,7 +13,7 @@ from lossleuth.reference.distil.losses import Rows
 from lossleuth.reference.distil.teacher import FrozenTeacher
 from lossleuth.reference.distil.vocabularies import Match
 from lossleuth.reference.train.data import IGNORED
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 SAME = Match("exact", "")
 

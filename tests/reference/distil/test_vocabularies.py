@@ -6,7 +6,7 @@ import pytest
 
 from lossleuth.reference.distil.vocabularies import match_vocabularies, token_texts
 from lossleuth.reference.train.tokenizer import CharTokenizer, WordTokenizer, build_tokenizer
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 TEXTS = ["abcabc cab", "bca"]
 

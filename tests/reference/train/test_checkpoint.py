@@ -20,7 +20,7 @@ from lossleuth.reference.train.loop import make_optimizer, train
 from lossleuth.reference.train.model import LanguageModel
 from lossleuth.reference.train.settings import TrainSettings
 from lossleuth.reference.train.tokenizer import CharTokenizer
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 TOKENIZER = CharTokenizer([chr(97 + i) for i in range(VOCABULARY - 2)])
 

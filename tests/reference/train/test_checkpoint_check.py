@@ -20,7 +20,7 @@ from lossleuth.reference.train.checkpoint import load_checkpoint, save_checkpoin
 from lossleuth.reference.train.checkpoint_check import HEADER_FIELDS, SHAPE_FIELDS, Header
 from lossleuth.reference.train.loop import make_optimizer
 from lossleuth.reference.train.tokenizer import CharTokenizer
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 PIECES = [chr(97 + i) for i in range(VOCABULARY - 2)]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossleuth.reference.train.corpus import EMBEDDED, END_OF_TEXT, read_corpus, split_documents
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def test_without_files_the_embedded_text_is_read() -> None:

@@ -27,7 +27,7 @@ from lossleuth.reference.train.data import (
     write_tokens,
 )
 from lossleuth.reference.train.tokenizer import build_tokenizer
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 lengths = st.lists(st.integers(1, 30), min_size=1, max_size=6)
 

@@ -9,7 +9,7 @@ import torch
 from small import CONTEXT, VOCABULARY, small_model
 
 from lossleuth.reference.train.generate import Sampling, draw, generate, window_start
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 LOGITS = torch.tensor([2.0, 1.0, 0.0, -1.0]).log_softmax(0)
 

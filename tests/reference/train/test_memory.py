@@ -17,7 +17,7 @@ from lossleuth.reference.train.memory import (
     total_bytes,
 )
 from lossleuth.reference.train.model import ModelShape
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 CPU = torch.device("cpu")
 

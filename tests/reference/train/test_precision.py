@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lossleuth.reference.train.precision import autocast, choose_device, device_at_hand
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def test_bfloat16_acts_on_matrix_products_only_where_asked_for() -> None:

@@ -23,7 +23,7 @@ from lossleuth.reference.train.resume import (
 )
 from lossleuth.reference.train.settings import TrainSettings
 from lossleuth.settings import Resolved
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 OTHER: dict[str, Any] = {
     "data": ("other.txt",),

@@ -11,7 +11,7 @@ from small import SETTINGS
 
 from lossleuth.reference.train.run_directory import begin, check_free, naming
 from lossleuth.settings import Resolved
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 TOKENS = np.arange(9, dtype="<u2")
 RESOLVED = Resolved(SETTINGS, dict.fromkeys(SETTINGS.__dataclass_fields__, "test"))

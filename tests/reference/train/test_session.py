@@ -23,7 +23,7 @@ from lossleuth.reference.train.data import Batch, make_batch
 from lossleuth.reference.train.session import Session
 from lossleuth.reference.train.settings import TrainSettings
 from lossleuth.settings import Resolved, resolve
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 TEXT = "she sells sea shells by the sea shore. the shells she sells are sea shells. "
 

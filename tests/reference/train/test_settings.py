@@ -8,7 +8,7 @@ import pytest
 
 from lossleuth.reference.train.settings import TrainSettings, as_it_was
 from lossleuth.settings import rules
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @pytest.mark.parametrize(

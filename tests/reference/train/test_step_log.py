@@ -13,7 +13,7 @@ import pytest
 from lossleuth.record import strict_json
 from lossleuth.reference.train.loop import Step
 from lossleuth.reference.train.step_log import StepLog, forget_after, lines_up_to
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def step(number: int, loss: float = 1.5) -> Step:

@@ -19,7 +19,7 @@ from lossleuth.reference.train.tokenizer import (
     build_tokenizer,
     load_tokenizer,
 )
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 KINDS = ("char", "word", "bpe")
 texts = st.text(max_size=60)

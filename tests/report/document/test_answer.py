@@ -12,7 +12,8 @@ from lossleuth.judge.verdict import Verdict
 from lossleuth.report.document.answer import answer, answer_sentence, proof, ruled_out, trial_chart
 from lossleuth.report.document.blocks import Bullets, Chart, Folded, Paragraph, Source, Table
 from lossleuth.report.document.facts import Facts, TrialRun
-from lossleuth.types import Change, Judgement, Status, Wrongness
+from lossleuth.types.change import Change
+from lossleuth.types.judgement import Judgement, Status, Wrongness
 
 
 def texts(blocks: object) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lossleuth.report.document.fixes import repair_of
-from lossleuth.types import Change, Effect, Judgement, Status, Where
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.judgement import Judgement, Status, Where
 
 
 def repaired(tmp_path: Path, cause: str, line: str, harm: Effect | None = None) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lossleuth.report.document.sources import LONGEST, lines_of, source_at, told
-from lossleuth.types import Where
+from lossleuth.types.judgement import Where
 
 
 def test_the_line_is_marked_and_neighbours_are_shown(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lossleuth.judge.verdict import Verdict
 from lossleuth.report.render.terminal import WIDTH, is_coloured, lines
-from lossleuth.types import Judgement, Status, Where
+from lossleuth.types.judgement import Judgement, Status, Where
 
 LONG = "Targets equal the inputs at offset 2 in 100 % of 4 096 positions; the next is at 1. " * 3
 

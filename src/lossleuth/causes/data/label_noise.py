@@ -24,17 +24,9 @@ When this verdict is wrong
 from __future__ import annotations
 
 from lossleuth.causes.reasoning import first_place, true_losses, unigram
-from lossleuth.types import (
-    Cause,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Where,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 # Agreement of a target with any token around; chance is the share of the most frequent token.
 AGREEMENT = 0.35

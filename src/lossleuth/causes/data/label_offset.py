@@ -25,18 +25,10 @@ When this verdict is wrong
 from __future__ import annotations
 
 from lossleuth.causes.reasoning import first_place
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Where,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 # Share of the targets that an offset has to explain, and that the right one may at most.
 EXPLAINED, COINCIDENCE = 0.98, 0.9

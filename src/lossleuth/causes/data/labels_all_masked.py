@@ -25,17 +25,9 @@ from __future__ import annotations
 import math
 
 from lossleuth.causes.reasoning import first_place, share
-from lossleuth.types import (
-    Cause,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Where,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 # Of the steps, where their loss stays finite.
 MOST = 0.5

@@ -35,17 +35,10 @@ from lossleuth.causes.lessons import (
     without_teacher,
 )
 from lossleuth.causes.reasoning import decided_by_trial
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 # What may be asked for at the goal, of what is asked for now, and the share of it that may lead to
 # the labels.

@@ -23,17 +23,10 @@ from __future__ import annotations
 
 from lossleuth.causes.lessons import lessons, made_place, without_teacher
 from lossleuth.causes.reasoning import decided_by_trial
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 CURE = Change.of("no_dropout", fixed=True)
 # Divergence of a model from itself, done again in float64.

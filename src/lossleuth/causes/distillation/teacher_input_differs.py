@@ -23,16 +23,9 @@ When this verdict is wrong
 from __future__ import annotations
 
 from lossleuth.causes.lessons import NOTABLE, lessons, made_place, without_teacher
-from lossleuth.types import (
-    Cause,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 
 def judge(evidence: Evidence) -> Judgement:

@@ -31,16 +31,9 @@ from lossleuth.causes.lessons import (
     no_knowledge,
     without_teacher,
 )
-from lossleuth.types import (
-    Cause,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 
 def judge(evidence: Evidence) -> Judgement:

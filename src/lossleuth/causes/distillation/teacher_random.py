@@ -35,18 +35,10 @@ from lossleuth.causes.lessons import (
     without_teacher,
 )
 from lossleuth.causes.reasoning import decided_by_trial
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Where,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 CURE = Change.of("scale_lesson", factor=0.0)
 

@@ -25,7 +25,9 @@ from __future__ import annotations
 
 from lossleuth.causes.lessons import Taught, lessons, made_place, without_teacher
 from lossleuth.causes.reasoning import optimizer_place
-from lossleuth.types import Cause, Evidence, Judgement, Stage, Status, Where, Wrongness, refuted
+from lossleuth.types.cause import Cause
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted
 
 
 def judge(evidence: Evidence) -> Judgement:

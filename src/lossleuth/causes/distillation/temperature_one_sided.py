@@ -24,17 +24,10 @@ from __future__ import annotations
 
 from lossleuth.causes.lessons import compared_place, lessons, without_teacher
 from lossleuth.causes.reasoning import decided_by_trial
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 # Temperatures that differ by more than rounding.
 SAME = 1e-3

@@ -25,17 +25,10 @@ from __future__ import annotations
 
 from lossleuth.causes.lessons import compared_place, lessons, without_teacher
 from lossleuth.causes.reasoning import decided_by_trial
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 # What is left of gradient and divergence, T² in front, against the same batch at the lower
 # temperature; what has to be gained there.

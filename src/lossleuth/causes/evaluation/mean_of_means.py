@@ -45,7 +45,9 @@ from lossleuth.causes.reported_numbers import (
     sets_of,
     sound,
 )
-from lossleuth.types import Cause, Evidence, Judgement, Stage, Status, Wrongness, untested
+from lossleuth.types.cause import Cause
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, untested
 
 # Of more numbers in one evaluation, one will be like a printed one by chance.
 MOST_METRICS = 4

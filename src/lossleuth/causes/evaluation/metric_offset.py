@@ -35,17 +35,9 @@ from lossleuth.causes.reported_numbers import (
     nothing_measured,
     over_tokens,
 )
-from lossleuth.types import (
-    Cause,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Where,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 # Share of the targets that an offset has to explain, and that the next token may at most.
 EXPLAINED, COINCIDENCE = 0.98, 0.9

@@ -32,7 +32,9 @@ from lossleuth.causes.reported_numbers import (
     over_tokens,
     sound,
 )
-from lossleuth.types import Cause, Evidence, Judgement, Stage, Status, Wrongness, untested
+from lossleuth.types.cause import Cause
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, untested
 
 
 def judge(evidence: Evidence) -> Judgement:

@@ -47,7 +47,9 @@ from lossleuth.causes.reported_numbers import (
     sets_of,
     sound,
 )
-from lossleuth.types import Cause, Evidence, Judgement, Stage, Status, Wrongness, untested
+from lossleuth.types.cause import Cause
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, untested
 
 # Share of the positions whose next token a loss has to ask for, whatever else it asks for.
 COMPARED = 0.9

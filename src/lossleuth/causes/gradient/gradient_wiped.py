@@ -21,17 +21,10 @@ When this verdict is wrong
 from __future__ import annotations
 
 from lossleuth.causes.reasoning import decided_by_trial, share, update_place
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 LEAST = 0.02
 CURE = Change.of("keep_gradients")

@@ -35,18 +35,10 @@ from lossleuth.causes.reasoning import (
     true_losses,
     unigram,
 )
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Where,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 CURE, ALL = Change.of("unfreeze_parameters"), Change.of("train_everything")
 # A frozen share that leaves little to learn with, and a loss that shows it, in nats.

@@ -38,19 +38,10 @@ from lossleuth.causes.reasoning import (
     library_place,
     where_of,
 )
-from lossleuth.types import (
-    Cause,
-    Change,
-    Effect,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Where,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change, Effect
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 # Times its floor, and in itself, that an error has to be.
 TIMES_FLOOR, LEAST = 30.0, 1e-5

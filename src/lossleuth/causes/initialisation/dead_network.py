@@ -25,17 +25,10 @@ from __future__ import annotations
 import math
 
 from lossleuth.causes.reasoning import true_losses, vocabulary, weights_place
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 # Of the logits, against the rounding of a number near 1.
 CONSTANT = 1e-6

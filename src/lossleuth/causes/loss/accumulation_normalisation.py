@@ -24,17 +24,10 @@ from __future__ import annotations
 import math
 
 from lossleuth.causes.reasoning import backward_place, decided_by_trial
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 # Largest relative distance of a weight from its share that is no fault.
 TOLERATED = 0.02

@@ -30,17 +30,10 @@ from lossleuth.causes.reasoning import (
     update_place,
     where_of,
 )
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 # Cosine of the gradients of what is read and what is followed.
 TOGETHER, AT_TIMES, UPSIDE_DOWN = 0.5, 0.75, -0.99

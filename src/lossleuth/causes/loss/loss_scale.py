@@ -25,17 +25,10 @@ from __future__ import annotations
 import statistics
 
 from lossleuth.causes.reasoning import backward_place, decided_by_trial, first_place
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 # A factor within these is a weight or a rounding, not a mistake of kind.
 LOW, HIGH = 0.4, 2.5

@@ -29,17 +29,9 @@ from typing import Any
 from lossleuth.causes.model.batch_leak import judge as leaks_rows
 from lossleuth.causes.model.future_leak import judge as leaks_future
 from lossleuth.causes.reasoning import where_of
-from lossleuth.types import (
-    Cause,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Where,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 
 def judge(evidence: Evidence) -> Judgement:

@@ -24,18 +24,10 @@ import math
 from typing import Any
 
 from lossleuth.causes.reasoning import decided_by_trial, first_place, optimizer_place
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Where,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 LEAST = 1e-6
 CURE = Change.of("add_missing_parameters")

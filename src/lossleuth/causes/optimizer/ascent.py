@@ -29,17 +29,10 @@ from lossleuth.causes.reasoning import (
     rule_place,
     update_place,
 )
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 # Cosine below which it is no accident of momentum.
 UPWARDS = -0.05

@@ -24,17 +24,10 @@ from __future__ import annotations
 import statistics
 
 from lossleuth.causes.reasoning import clip_place, decided_by_trial, finite, setting_place
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 # Factor that clipping has to take away, in most steps.
 TIGHT = 0.2

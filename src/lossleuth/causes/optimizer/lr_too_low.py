@@ -34,17 +34,10 @@ from lossleuth.causes.reasoning import (
     true_losses,
     unigram,
 )
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 FACTORS = (10.0, 100.0)
 WANTS = tuple(Change.of("scale_lr", factor=f) for f in FACTORS)

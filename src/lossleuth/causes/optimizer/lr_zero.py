@@ -21,16 +21,9 @@ When this verdict is wrong
 from __future__ import annotations
 
 from lossleuth.causes.reasoning import first_place, optimizer_place, setting_place, share
-from lossleuth.types import (
-    Cause,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 MOST = 0.9
 FEWEST_STEPS = 8

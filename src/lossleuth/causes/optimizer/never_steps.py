@@ -22,16 +22,9 @@ When this verdict is wrong
 from __future__ import annotations
 
 from lossleuth.causes.reasoning import first_place
-from lossleuth.types import (
-    Cause,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 FEWEST = 32
 

@@ -28,17 +28,10 @@ from lossleuth.causes.reasoning import (
     optimizer_place,
     setting_place,
 )
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 FEWEST_STEPS = 16
 # The rate is spent below this share of its peak, and the schedule too fast if it is so for most.

@@ -31,17 +31,10 @@ from lossleuth.causes.reasoning import (
     optimizer_place,
     rule_place,
 )
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 TIMES_FLOOR, LEAST = 30.0, 1e-2
 # Rules that are flawed by themselves.

@@ -25,17 +25,9 @@ from __future__ import annotations
 import math
 
 from lossleuth.causes.reasoning import finite
-from lossleuth.types import (
-    Cause,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Where,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 # Inputs beyond this have exploded in an ordinary format.
 ORDINARY = 1e5

@@ -23,18 +23,10 @@ When this verdict is wrong
 from __future__ import annotations
 
 from lossleuth.causes.reasoning import decided_by_trial, finite
-from lossleuth.types import (
-    Cause,
-    Change,
-    Evidence,
-    Judgement,
-    Stage,
-    Status,
-    Where,
-    Wrongness,
-    refuted,
-    untested,
-)
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 # Share of the gradient that rounding has to be.
 LEAST = 0.2

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lossleuth.labs.cases.stories import STORIES, Story
-from lossleuth.types import BadInput, Status
+from lossleuth.types.errors import BadInput
+from lossleuth.types.judgement import Status
 
 Print = Callable[[str], None]
 

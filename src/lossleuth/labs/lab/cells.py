@@ -8,7 +8,7 @@ from pathlib import Path
 from lossleuth.catalogue import causes
 from lossleuth.labs.lab.programs import planting
 from lossleuth.labs.lab.programs.planting import Fault, fault_of
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 HOSTS = ("plain", "hf_loop", "lightning_trainer")
 PEERS = "peers"

@@ -13,7 +13,7 @@ from lossleuth.labs.lab.cells import Cell
 from lossleuth.labs.lab.examined import examined
 from lossleuth.labs.lab.programs.planting import Fault, fault_of
 from lossleuth.labs.lab.rows import Row, digest
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 FILE = DOSES.name
 HOST = "plain"

@@ -16,7 +16,7 @@ from lossleuth.catalogue import cause
 from lossleuth.labs.lab.cells import HEALTHY, HOSTS, INVENTED, PEERS, Cell
 from lossleuth.labs.lab.programs.planting import fault_of
 from lossleuth.labs.lab.rows import Row, digest
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 PACKAGE = Path(lossleuth.__file__).parent
 CANNOT_TELL = "cannot_tell"

@@ -30,7 +30,7 @@ from lossleuth.labs.precision.telling import (
 from lossleuth.number_formats import FORMATS
 from lossleuth.record import strict_json
 from lossleuth.reference.train.checkpoint import FILE_NAME as CHECKPOINT
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 PARTS = ("sums", "formats", "range", "differences")
 CASES = ("kahan",)

@@ -23,7 +23,7 @@ from lossleuth.reference.train.loss import supervised_count
 from lossleuth.reference.train.precision import autocast
 from lossleuth.reference.train.resume import saved_settings
 from lossleuth.reference.train.settings import TrainSettings
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def next_step(path: Path, rows: int) -> Step:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lossleuth.labs.precision.step import Step, drawn_targets, most_rows
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 # Standard deviations of the generated rows, from a fresh model's to a very sure one's.
 SPREADS = (0.5, 1.0, 2.0, 4.0, 8.0)

@@ -16,7 +16,7 @@ from lossleuth.report.document.headroom import (
     largest_activations,
     ranges_of,
 )
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def recorded_ranges(directory: Path) -> list[RecordedRange]:

@@ -21,7 +21,7 @@ from lossleuth.observe.failures import Failures
 from lossleuth.observe.import_list import note_imports
 from lossleuth.observe.provenance.opened_files import Provenance
 from lossleuth.observe.stop import Limit
-from lossleuth.types import Change
+from lossleuth.types.change import Change
 
 if TYPE_CHECKING:
     from lossleuth.observe.no_autograd.watch import ByHand

@@ -16,7 +16,7 @@ from typing import Any
 from lossleuth.files import replace_file
 from lossleuth.observe.child.watch import Order
 from lossleuth.record import strict_json
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 ENDING = "ending.json"
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from lossleuth.reference.distil.host_tokenizer import HostTokenizer
 from lossleuth.reference.train.data import IGNORED, Batch, Tokens, Windows
 from lossleuth.reference.train.tokenizer import WORDS, BpeTokenizer, CharTokenizer, Tokenizer
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 Places = NDArray[np.int64]
 # Where a token ends inside a character: the same place of no other.

@@ -29,7 +29,7 @@ from lossleuth.reference.train.session import model_shape
 from lossleuth.reference.train.settings import TrainSettings
 from lossleuth.reference.train.split import EncodedSplit, encode_split, hold_back
 from lossleuth.reference.train.tokenizer import Tokenizer
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @dataclass

@@ -17,7 +17,7 @@ from lossleuth.reference.train.memory import memory_told_plainly
 from lossleuth.reference.train.output import patient_console
 from lossleuth.reference.train.run_directory import check_free
 from lossleuth.settings import Resolved, resolve
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def run_distillation(

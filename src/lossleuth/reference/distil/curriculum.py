@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 CURVES = ("linear", "cosine")
 TABLE_ROWS = 5

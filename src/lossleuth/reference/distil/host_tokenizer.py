@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossleuth.reference.train.tokenizer import Ids, Tokenizer
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 class HostTokenizer(Tokenizer):

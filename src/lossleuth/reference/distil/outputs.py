@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from lossleuth.reference.train.model import LanguageModel, rotate
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @dataclass

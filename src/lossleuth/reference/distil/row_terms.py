@@ -24,7 +24,7 @@ from lossleuth.kernels.row_losses import Options, cross_entropy_rows, divergence
 from lossleuth.kernels.supervision import supervise
 from lossleuth.reference.train.data import IGNORED
 from lossleuth.reference.train.loss import is_ours
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 Parts = tuple[Tensor, Tensor]
 """Loss of each row, and its gradient by the student's logits."""

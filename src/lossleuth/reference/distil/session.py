@@ -38,7 +38,7 @@ from lossleuth.reference.train.resume import refuse_changes
 from lossleuth.reference.train.session import interruptible, say_settings
 from lossleuth.reference.train.step_log import StepLog
 from lossleuth.settings import Resolved
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 class Session:

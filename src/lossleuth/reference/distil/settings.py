@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from lossleuth.reference.distil.curriculum import CURVES, Curriculum, Ramp
 from lossleuth.reference.train.settings import TrainSettings
 from lossleuth.settings import setting
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 DIVERGENCES = ("forward_kl", "reverse_kl", "jensen_shannon")
 NEW = "new"

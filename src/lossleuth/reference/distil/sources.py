@@ -18,7 +18,7 @@ from lossleuth.reference.train.checkpoint import load_checkpoint
 from lossleuth.reference.train.resume import check_weights, saved_settings
 from lossleuth.reference.train.settings import TrainSettings
 from lossleuth.reference.train.tokenizer import Tokenizer
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @dataclass(frozen=True)

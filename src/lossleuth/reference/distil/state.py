@@ -24,7 +24,7 @@ from lossleuth.reference.distil.settings import DistilSettings
 from lossleuth.reference.train.checkpoint_check import MOMENTS
 from lossleuth.reference.train.settings import as_it_was
 from lossleuth.settings import resolve
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 FILE_NAME = "distil.safetensors"
 VERSION = 1

@@ -19,7 +19,7 @@ from lossleuth.reference.distil.outputs import LogitsOnly, Outputs, logits_of, l
 from lossleuth.reference.distil.vocabularies import Match
 from lossleuth.reference.train.data import Batch, Windows
 from lossleuth.reference.train.precision import autocast
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from lossleuth.reference.train.tokenizer import (
     Tokenizer,
     WordTokenizer,
 )
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 COMPARED_DOCUMENTS = 20
 COMPARED_CHARACTERS = 20_000

@@ -27,7 +27,7 @@ from lossleuth.reference.train.checkpoint_check import (
 )
 from lossleuth.reference.train.model import LanguageModel, ModelShape
 from lossleuth.reference.train.tokenizer import Tokenizer, load_tokenizer
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 FILE_NAME = "checkpoint.safetensors"
 

@@ -17,7 +17,7 @@ from lossleuth.reference.train.oracle import parameter_shapes
 from lossleuth.reference.train.settings import TrainSettings, as_it_was
 from lossleuth.reference.train.tokenizer import load_tokenizer
 from lossleuth.settings import resolve
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 # 2: documents are split by characters, and steps that were not applied are counted.
 VERSION = 2

@@ -33,7 +33,7 @@ from lossleuth.reference.train.settings import TrainSettings
 from lossleuth.reference.train.tokenizer import Tokenizer
 from lossleuth.reference.train.vocabulary import analyze_vocabulary
 from lossleuth.settings import LARGEST_WHOLE, Resolved, is_plain_text, resolve
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 S = TypeVar("S", bound=TrainSettings)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 END_OF_TEXT = "<|endoftext|>"
 EMBEDDED = "Python's documentation (pydoc_data.topics)"

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lossleuth.files import replace_file
 from lossleuth.reference.train.tokenizer import Tokenizer
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 IGNORED = -100
 

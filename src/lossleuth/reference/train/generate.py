@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.reference.train.model import KeyValueCache, LanguageModel
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 
 from lossleuth.reference.train.model import ModelShape
 from lossleuth.reference.train.settings import TrainSettings
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 FLOAT_BYTES = 4
 # Weight, gradient, and Adam's two moments.

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def choose_device(wanted: str) -> torch.device:

@@ -10,7 +10,7 @@ from lossleuth.reference.train import checkpoint as checkpoints
 from lossleuth.reference.train.checkpoint import Checkpoint
 from lossleuth.reference.train.settings import TrainSettings
 from lossleuth.settings import Resolved, option_name, resolve
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 # `data` may name the same text at another place, which its fingerprint tells.
 MAY_CHANGE = (

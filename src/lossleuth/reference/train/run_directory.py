@@ -13,7 +13,7 @@ from lossleuth.reference.train import checkpoint as checkpoints
 from lossleuth.reference.train import step_log
 from lossleuth.reference.train.data import Tokens, save_tokens
 from lossleuth.settings import Resolved
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 OF_ANOTHER_RUN = (checkpoints.FILE_NAME, step_log.FILE_NAME)
 

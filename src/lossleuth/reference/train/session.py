@@ -34,7 +34,7 @@ from lossleuth.reference.train.settings import TrainSettings
 from lossleuth.reference.train.step_log import StepLog
 from lossleuth.reference.train.tokenizer import Tokenizer
 from lossleuth.settings import Resolved
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 class Session:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lossleuth.settings import setting
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 LOSS_KERNELS = ("auto", "lossleuth", "torch")
 # What runs did that were saved before a setting was there.

@@ -11,7 +11,7 @@ from typing import Any
 from lossleuth.files import replace_file
 from lossleuth.record import strict_json
 from lossleuth.reference.train.loop import Step
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 FILE_NAME = "record.jsonl"
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lossleuth.reference.train.corpus import END_OF_TEXT
 from lossleuth.settings import is_utf8
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 UNKNOWN = "<|unknown|>"
 SPECIALS = (END_OF_TEXT, UNKNOWN)

@@ -11,7 +11,7 @@ from lossleuth.reference.train.corpus import Corpus
 from lossleuth.reference.train.data import document_spans, write_tokens
 from lossleuth.reference.train.floors import Floors, loss_floors
 from lossleuth.reference.train.tokenizer import build_tokenizer
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 SIZES = {"char": (None,), "word": (None, 256, 1024, 4096, 16384), "bpe": (512, 1024, 4096, 16384)}
 

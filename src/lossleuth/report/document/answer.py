@@ -24,7 +24,8 @@ from lossleuth.report.document.numbers import shown
 from lossleuth.report.document.of_evaluation import NOT_THE_TRAINING, OF_EVALUATION
 from lossleuth.report.document.sampling import sampled
 from lossleuth.report.document.sources import source_at, told
-from lossleuth.types import Effect, Judgement, Status
+from lossleuth.types.change import Effect
+from lossleuth.types.judgement import Judgement, Status
 
 SUMMARIES = {cause.id: cause.summary for cause in causes()}
 

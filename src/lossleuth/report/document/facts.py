@@ -19,7 +19,8 @@ from lossleuth.judge.verdict import Verdict
 from lossleuth.record.read import Record
 from lossleuth.report.document.headroom import largest_activations
 from lossleuth.report.document.sampling import bunches
-from lossleuth.types import BadInput, Change
+from lossleuth.types.change import Change
+from lossleuth.types.errors import BadInput
 
 # Columns of a heat map at most, and cells that are all read to fill them.
 MOST_COLUMNS = 100

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from lossleuth.report.document.blocks import Diff
 from lossleuth.report.document.sources import lines_of, told
-from lossleuth.types import Change, Judgement
+from lossleuth.types.change import Change
+from lossleuth.types.judgement import Judgement
 
 # An expression of one line, and what should stand in its place.
 Edit = tuple[ast.expr, str]

@@ -12,7 +12,7 @@ import numpy as np
 from lossleuth.report.document.blocks import Block, Bullets, Folded, Paragraph, Section, Table
 from lossleuth.report.document.facts import Facts
 from lossleuth.report.document.numbers import shown
-from lossleuth.types import Status
+from lossleuth.types.judgement import Status
 
 
 def limits(facts: Facts) -> list[Section]:

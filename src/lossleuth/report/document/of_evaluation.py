@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lossleuth.catalogue import causes
-from lossleuth.types import Stage
+from lossleuth.types.judgement import Stage
 
 OF_EVALUATION = frozenset(cause.id for cause in causes() if cause.stage is Stage.EVALUATION)
 # What is said where there is no other fault.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lossleuth.report.document.blocks import Source
-from lossleuth.types import Where
+from lossleuth.types.judgement import Where
 
 # A line longer than this is no source that anybody wrote.
 LONGEST = 400

@@ -10,7 +10,7 @@ from typing import TextIO
 from lossleuth.judge.verdict import Verdict
 from lossleuth.report.document.of_evaluation import NOT_THE_TRAINING, OF_EVALUATION
 from lossleuth.report.document.sources import source_at, told
-from lossleuth.types import Judgement, Status
+from lossleuth.types.judgement import Judgement, Status
 
 WIDTH = 80
 # Lines of source that are shown around a place.

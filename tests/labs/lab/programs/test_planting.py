@@ -8,7 +8,7 @@ from small_hosts import losses, small
 from lossleuth.catalogue import causes
 from lossleuth.labs.lab.cells import HOSTS, INVENTED, PAIRS, sound
 from lossleuth.labs.lab.programs.planting import SGD_RATE, Planted, asked, fault_of, faults, planted
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 FAULTY = sorted(set(faults()) - set(sound()))
 

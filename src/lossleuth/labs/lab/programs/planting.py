@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lossleuth.labs.lab.programs.training_parts import Parts
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 FOLDER = Path(__file__).parent
 Plant = Callable[[Parts, float], Parts]

@@ -1,6 +1,6 @@
 """The shared types."""
 
-from lossleuth.types import BadInput
+from lossleuth.types.errors import BadInput
 
 
 def test_a_refusal_says_what_was_expected_found_and_what_to_do() -> None:

@@ -1,0 +1,1 @@
+"""Types that every layer shares: no torch, and nothing else of ours."""
