@@ -19,7 +19,7 @@ PACKAGE = ROOT / "src" / "lossleuth"
 Rule = Callable[[Path, str], list[str]]
 
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "core", "misc"}
-LONGEST_FILE = 350
+LONGEST_FILE = 400
 # Written so that this file does not match itself.
 MACHINE_PATH = re.compile(r"/(?:w[o]rk|o[p]t|r[o]ot|h[o]me)/|(?:pypi|npmjs|debian)\.(?:org|com)")
 

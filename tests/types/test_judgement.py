@@ -11,5 +11,5 @@ def test_what_is_not_so_and_what_is_not_known_are_two_things() -> None:
 
 
 def test_data_comes_before_everything_and_evaluation_last() -> None:
-    assert list(Stage)[0] is Stage.DATA
+    assert next(iter(Stage)) is Stage.DATA
     assert list(Stage)[-1] is Stage.EVALUATION
