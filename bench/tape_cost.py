@@ -17,12 +17,12 @@ from rich.table import Table
 from torch import Tensor
 from torch.nn import functional as F
 
-from lossleuth.probes.data.alignment import alignment
 from lossleuth.probes.gradient.gradient_truth import gradient_truth
 from lossleuth.probes.look import look_at
 from lossleuth.probes.model.leaks import leaks
 from lossleuth.reference.train.model import LanguageModel, ModelShape
 from lossleuth.tape.capture.recorder import Recorder
+from lossleuth.tape.roles.alignment import alignment
 from lossleuth.tape.roles.roles import find_roles
 from lossleuth.tape.window import Window
 

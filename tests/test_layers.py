@@ -15,6 +15,9 @@ PACKAGE = Path(__file__).parents[1] / "src" / "lossleuth"
 # that is its own or a package above it.
 LAYERS = (
     {"types"},
+    {"findings"},
+    {"types.evidence"},
+    {"types.cause"},
     {"files", "number_formats", "places", "settings", "source_lines"},
     {"record"},
     {"native"},
@@ -24,10 +27,11 @@ LAYERS = (
     {"tape.replay"},
     {"tape.capture", "tape.roles"},
     {"gradcheck"},
-    {"probes.data", "probes.gradient", "probes.update", "probes.no_autograd"},
+    {"probes"},
+    {"probes.data", "probes.gradient", "probes.precision", "probes.update", "probes.no_autograd"},
     {"probes.model", "probes.loss", "probes.evaluation"},
     {"probes.distillation"},
-    {"probes"},
+    {"probes.run"},
     {"interventions"},
     {"causes"},
     {"catalogue"},

@@ -13,42 +13,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from any_finding import every_kind
 
 import lossleuth.causes
 from lossleuth.catalogue import HEADINGS, causes, page
+from lossleuth.findings.finding import kinds
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.interventions.registry import make
-from lossleuth.types.cause import Cause
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status
+from lossleuth.types.observed import Ending, Origins, Readings, Step
 
 FOLDER = Path(lossleuth.causes.__path__[0])
-STILL = {"logits_std": 0.5, "gradient": None}
-# What probes give where everything has become NaN.
-NAN = math.nan
-BROKEN: dict[str, Any] = {
-    "stale_share": NAN,
-    "true_loss": {"loss": NAN, "vocabulary": 96, "logits_std": NAN, "gradient": None},
-    "gradient_truth": [{"error": NAN, "floor": NAN, "parameters": [], "untested": None}],
-    "functions": [{"error": NAN, "floor": NAN, "name": "f", "file": "a.py", "line": 1}],
-    "cuts": [{"lost_share": NAN, "starved": [], "changed": [], "places": [], "untested": None}],
-    "hand_gradients": [{"cosine": NAN, "error": NAN, "floor": NAN, "place": None}],
-    "reported": [{"cosine": NAN, "place": "a.py:1"}],
-    "logit_gradients": [{"cosine": NAN, "scale": NAN, "count": 8}] * 2,
-    "descent": {"cosine": NAN, "rising_share": 0.0},
-    "leaks": {"future": NAN, "batch": NAN, "own": NAN, "order": NAN, "floor": 1e-12},
-    "updates": [
-        {"error": NAN, "floor": NAN, "rule": "SGD", "optimizer": "SGD", "update_norm": NAN}
-    ],
-    "coverage": {
-        "missing": [{"name": "w", "elements": 1, "file": "a.py", "line": 1, "module": None}],
-        "missing_share": NAN,
-        "frozen": [],
-        "held": 1,
-        "unused": 0,
-        "unused_match_missing": False,
-    },
-}
+# What a judge may know: no torch, no files.
+ALLOWED = ("lossleuth.types.", "lossleuth.findings.", "lossleuth.causes")
+# Files of functions that several causes share.
+SHARED = (
+    "lossleuth.causes.reasoning",
+    "lossleuth.causes.lessons",
+    "lossleuth.causes.reported_numbers",
+)
+KINDS = {kind.__name__ for kind in kinds().values()}
 EVERY = pytest.mark.parametrize("cause", causes(), ids=lambda c: c.id)
 
 
@@ -66,6 +53,46 @@ def changes_of(cause: Cause) -> Iterator[Change]:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "Change.of":
             (name,) = (ast.literal_eval(argument) for argument in node.args)
             yield Change.of(name, **{str(k.arg): _literal(k.value) for k in node.keywords})
+
+
+def named_kinds(path: Path, *, outside_of_cause: bool = False) -> set[str]:
+    """Kinds of findings that a file names; also those of functions that it imports from others."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = [n for n in tree.body if not isinstance(n, ast.ImportFrom)]
+    if outside_of_cause:
+        nodes = [n for n in nodes if not ast.unparse(n).startswith("CAUSE")]
+    names = {x.id for node in nodes for x in ast.walk(node) if isinstance(x, ast.Name)}
+    return names & KINDS
+
+
+def names_shared(cause: Cause) -> set[str]:
+    """Kinds that functions read which several causes share, as far as this one calls them."""
+    found: set[str] = set()
+    waiting = [inspect.getmodule(cause.judge)]
+    while waiting:
+        module = waiting.pop()
+        assert module is not None
+        for name, value in vars(module).items():
+            home = inspect.getmodule(value) if inspect.isfunction(value) else None
+            if home is not None and home is not module and home.__name__ in SHARED:
+                found |= _kinds_of(home, name)
+    return found
+
+
+def _kinds_of(module: Any, function: str, seen: frozenset[str] = frozenset()) -> set[str]:
+    """Kinds that a function reads, itself or through others of its module."""
+    value = vars(module).get(function)
+    if not inspect.isfunction(value) or function in seen:
+        return set()
+    home = inspect.getmodule(value)
+    assert home is not None
+    names = {
+        node.id
+        for node in ast.walk(ast.parse(inspect.getsource(value)))
+        if isinstance(node, ast.Name)
+    }
+    inner = [_kinds_of(home, name, seen | {function}) for name in names]
+    return (names & KINDS).union(*inner)
 
 
 def _literal(node: ast.expr) -> Any:
@@ -86,7 +113,7 @@ def test_its_name_is_that_of_its_file_and_its_stage_that_of_its_folder(cause: Ca
     module = inspect.getmodule(cause.judge)
     assert module is not None
     assert module.__name__ == f"lossleuth.causes.{cause.stage.value}.{cause.id}"
-    assert cause.summary and cause.needs
+    assert cause.summary
 
 
 @EVERY
@@ -100,7 +127,7 @@ def test_its_page_has_all_headings_in_order_each_with_words(cause: Cause) -> Non
 
 @EVERY
 def test_nothing_seen_is_no_reason_to_blame_and_not_green(cause: Cause) -> None:
-    judgement = cause.judge(Evidence())
+    judgement = cause.judged(Evidence())
     assert judgement.status is Status.UNTESTED
     assert judgement.because and not judgement.wants
 
@@ -109,22 +136,22 @@ def test_nothing_seen_is_no_reason_to_blame_and_not_green(cause: Cause) -> None:
 @pytest.mark.parametrize(
     "evidence",
     [
-        Evidence(windows=[{"step": 0}, {"step": 1}]),
-        Evidence(steps=[{"step": i, "loss": None, "lr": None} for i in range(40)]),
-        Evidence(windows=[{"step": 1, "leaks": None, "cuts": [], "coverage": {}, "updates": []}]),
-        Evidence(ending={"unfinished": None}, origins={"weights": None, "settings": None}),
+        Evidence(recorded=[RecordedStep(0), RecordedStep(1)]),
+        Evidence(steps=[Step(i) for i in range(40)]),
+        Evidence(ending=Ending(unfinished=None), origins=Origins(weights=None)),
     ],
-    ids=["empty windows", "empty steps", "empty findings", "no ending"],
+    ids=["no findings", "empty steps", "no ending"],
 )
 def test_findings_that_are_not_there_are_no_reason_to_blame(
     cause: Cause, evidence: Evidence
 ) -> None:
-    assert cause.judge(evidence).status in (Status.UNTESTED, Status.REFUTED)
+    assert cause.judged(evidence).status in (Status.UNTESTED, Status.REFUTED)
 
 
 @EVERY
 def test_numbers_that_are_none_are_no_reason_to_blame_and_no_proof_of_health(cause: Cause) -> None:
-    judgement = cause.judge(Evidence(windows=[{"step": i, **BROKEN} for i in range(1, 4)]))
+    broken = [RecordedStep(i, every_kind(math.nan)) for i in range(1, 4)]
+    judgement = cause.judged(Evidence(recorded=broken))
     assert judgement.status in (Status.UNTESTED, Status.REFUTED)
     assert "nan" not in judgement.because
 
@@ -133,17 +160,38 @@ def test_numbers_that_are_none_are_no_reason_to_blame_and_no_proof_of_health(cau
 def test_its_judge_is_pure(cause: Cause) -> None:
     losses = [5.0, 4.0, 3.0, 3.0, 3.0, *[5.0] * 15]
     evidence = Evidence(
-        steps=[{"step": i, "loss": x, "lr": 0.1, "supervised": 8} for i, x in enumerate(losses)],
-        windows=[
-            {"step": i, "stale_share": 1.0, "true_loss": {"loss": 9.0, "vocabulary": 96} | STILL}
-            for i in range(3)
-        ],
-        columns={"swallowed_share": [[0.9]], "update_rms": [[0.1]]},
+        steps=[Step(i, loss=x, lr=0.1, supervised=8) for i, x in enumerate(losses)],
+        recorded=[RecordedStep(i, every_kind(0.5)) for i in range(3)],
+        readings=Readings(swallowed_share=[[0.9]], update_rms=[[0.1]]),
         sizes=[10],
     )
     before = copy.deepcopy(evidence)
-    assert cause.judge(evidence) == cause.judge(evidence)
+    assert cause.judged(evidence) == cause.judged(evidence)
     assert evidence == before
+
+
+@EVERY
+def test_it_is_handed_nothing_but_what_it_declares(cause: Cause) -> None:
+    """A judge that reads a kind that it does not declare is blind there, and this shows it."""
+    declared = {kind.__name__ for kind in cause.reads}
+    assert named_kinds(source(cause)) <= declared | names_shared(cause)
+
+
+@EVERY
+def test_all_that_it_declares_is_read(cause: Cause) -> None:
+    used = named_kinds(source(cause), outside_of_cause=True) | names_shared(cause)
+    assert {kind.__name__ for kind in cause.reads} <= used
+
+
+@EVERY
+def test_its_numbers_are_limits_with_words(cause: Cause) -> None:
+    module = import_module(f"lossleuth.causes.{cause.stage.value}.{cause.id}")
+    own = {name: value for name, value in vars(module).items() if name.isupper()}
+    bare = [name for name, value in own.items() if type(value) in (int, float)]
+    assert bare == []
+    mine = [value for value in own.values() if isinstance(value, Limit)]
+    assert set(map(id, mine)) <= set(map(id, cause.limits))
+    assert all(limit.bounds and limit.source for limit in cause.limits)
 
 
 @EVERY
@@ -173,4 +221,4 @@ def test_causes_import_types_each_other_and_the_standard_library_only(path: Path
         elif isinstance(node, ast.ImportFrom):
             names.append(node.module or "")
     foreign = [n for n in names if n.split(".")[0] not in sys.stdlib_module_names]
-    assert [n for n in foreign if not n.startswith(("lossleuth.types.", "lossleuth.causes"))] == []
+    assert [n for n in foreign if not n.startswith(ALLOWED)] == []

@@ -11,9 +11,10 @@ import torch
 from steps import SmallModel, recorded_step
 from torch import Tensor
 
-from lossleuth.probes.gradient.backward_hooks import hooks
-from lossleuth.probes.gradient.custom_functions import FunctionTruth, function_truths
-from lossleuth.probes.gradient.gradient_truth import GradientTruth, gradient_truth
+from lossleuth.findings.gradient import CustomFunction, GradientTruth
+from lossleuth.probes.gradient.backward_hook import backward_hooks
+from lossleuth.probes.gradient.custom_function import custom_functions
+from lossleuth.probes.gradient.gradient_truth import gradient_truth
 
 # Terms of attention's gradient, each with its sign.
 TERMS = ("query", "key", "value", "mean")
@@ -82,13 +83,13 @@ def layered(cls: Any) -> Any:
     return plant
 
 
-def judged(plant: Any) -> tuple[FunctionTruth, GradientTruth]:
+def judged(plant: Any) -> tuple[CustomFunction, GradientTruth]:
     window = recorded_step(change=plant)
-    (function,) = function_truths(window)
+    (function,) = custom_functions(window)
     return function, gradient_truth(window, window.backwards[0])
 
 
-def assert_wrong_at(found: FunctionTruth, cls: Any, words: str) -> None:
+def assert_wrong_at(found: CustomFunction, cls: Any, words: str) -> None:
     """Far above the floor, and at the line of the backward pass that has these words."""
     assert found.untested is None
     assert found.error is not None and found.floor is not None
@@ -158,6 +159,6 @@ def test_a_hook_that_triples_is_found_at_its_line() -> None:
         model.up.bias.register_hook(tripled)
 
     window = recorded_step(change=plant)
-    (found,) = hooks(window, window.backwards[0])
+    (found,) = backward_hooks(window, window.backwards[0])
     assert found.error == pytest.approx(2, rel=1e-4)
     assert found.places == (f"{__file__}:{inspect.getsourcelines(tripled)[1]}",)

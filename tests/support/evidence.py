@@ -7,46 +7,52 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lossleuth.causes.reasoning import NOTHING
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS
+from lossleuth.findings.data import TargetLines
+from lossleuth.findings.finding import Finding
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Status, Where
+from lossleuth.types.observed import Made, ParameterGroup, RunSettings, Step
 
 Judge = Callable[[Evidence], Judgement]
 
 # Lines of an imagined script: the loss, the backward pass, the update, where the optimizer is made.
 LOSS, BACKWARD, UPDATE, OPTIMIZER = (Where("train.py", line) for line in (18, 19, 20, 5))
-SETTINGS = {
-    "optimizers": [{"class": "AdamW", "place": "train.py:5", "groups": [{"betas": [0.9, 0.999]}]}]
-}
-TARGET_PLACES = {"targets": [], "logits": [], "passed": [], "loss": "train.py:18"}
+ADAMW = Made("train.py:5", [ParameterGroup(betas=(0.9, 0.999))])
+SETTINGS = RunSettings(optimizers=[ADAMW])
+TARGET_LINES = TargetLines(loss="train.py:18", targets=(), logits=())
 REASON = "the program has no such thing"
 
 
-def steps(count: int, **scalars: Any) -> list[dict[str, Any]]:
+def steps(count: int, **scalars: Any) -> list[Step]:
     """As many steps; a list gives a scalar step by step, anything else is the same in all."""
     found = []
     for i in range(count):
         given = {k: v[i] if isinstance(v, list) else v for k, v in scalars.items()}
         places = {"backward": "train.py:19", "update": "train.py:20"}
-        found.append({"step": i, "backwards": 1, "updates": 1, "places": places, **given})
+        found.append(Step(**{"step": i, "backwards": 1, "updates": 1, "places": places, **given}))
     return found
 
 
-def seen(count: int = 3, **given: Any) -> Evidence:
-    """Recorded steps that all gave the same findings; fields of evidence are taken as such."""
-    fields = {k: given.pop(k) for k in list(given) if k in Evidence.__dataclass_fields__}
-    recorded = [{"step": i + 1, "target_places": TARGET_PLACES, **given} for i in range(count)]
-    fields.setdefault("windows", recorded)
-    fields.setdefault("settings", SETTINGS)
-    fields.setdefault("steps", steps(4))
-    return Evidence(**fields)
+def seen(*findings: Finding, count: int = 3, **fields: Any) -> Evidence:
+    """Recorded steps that all gave the same findings, with fields of the evidence."""
+    return alternating(*[findings] * count, **fields)
 
 
-def alternating(*windows: dict[str, Any], **fields: Any) -> Evidence:
-    """Recorded steps that gave different findings."""
-    numbered = [{"step": i + 1, **window} for i, window in enumerate(windows)]
-    return seen(windows=numbered, **fields)
+def alternating(*findings: Sequence[Finding], **fields: Any) -> Evidence:
+    """Recorded steps that gave different findings, one sequence for each."""
+    recorded = [
+        RecordedStep(i + 1, found if _has_lines(found) else [TARGET_LINES, *found])
+        for i, found in enumerate(findings)
+    ]
+    given = {"recorded": recorded, "settings": SETTINGS, "steps": steps(4), **fields}
+    return Evidence(**given)
+
+
+def _has_lines(findings: Sequence[Finding]) -> bool:
+    return any(isinstance(finding, TargetLines) for finding in findings)
 
 
 def tried(evidence: Evidence, change: Change, nats: float, **given: Any) -> Evidence:
@@ -95,7 +101,7 @@ def check_trial(
     *,
     harmless: Status = Status.BENIGN,
     nats: float = 2.0,
-    least: float = NOTHING,
+    min_effect: float = MIN_EFFECT_NATS,
 ) -> None:
     """The way from a fault that is there to a verdict: only three seeds that agree prove it."""
     suspected = judge(fault)
@@ -121,9 +127,9 @@ def check_trial(
     for nil in ({"nats": 0.0}, {"nats": -nats}, {"nats": nats, "error": nats}):
         assert judge(tried(fault, cure, **nil)).status is harmless
 
-    sure = {"error": least / 10, "without": 5.0, "start": 5.0}
-    assert judge(tried(fault, cure, 1.1 * least, **sure)).status is Status.PROVEN
-    assert judge(tried(fault, cure, 0.9 * least, **sure)).status is harmless
+    sure = {"error": min_effect / 10, "without": 5.0, "start": 5.0}
+    assert judge(tried(fault, cure, 1.1 * min_effect, **sure)).status is Status.PROVEN
+    assert judge(tried(fault, cure, 0.9 * min_effect, **sure)).status is harmless
 
     failed = judge(without_trial(fault, changes))
     # What only a trial could show has not been shown.

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from lossleuth.findings.loss import TrueLoss
+from lossleuth.findings.model import Softmaxes
+from lossleuth.findings.update import Coverage, UpdateLines
+from lossleuth.types.cause import Limit
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Status, Where
 
-# A difference of true losses that nobody would care about, in nats.
-NOTHING = 0.01
+# A difference of true losses that nobody would care about.
+MIN_EFFECT_NATS = Limit(0.01, "least gain of a trial, in nats, that counts as harm")
 
 
 def where_of(place: str | None, module: str | None = None) -> Where | None:
@@ -44,7 +48,7 @@ def backward_place(evidence: Evidence) -> Where | None:
 
 def rule_place(evidence: Evidence) -> Where | None:
     """The user's own line that writes to parameters, if there is one."""
-    return first_place(p for w in evidence.windows for p in w.get("update_places") or ())
+    return first_place(place for lines in evidence.all(UpdateLines) for place in lines.places)
 
 
 def clip_place(evidence: Evidence) -> Where | None:
@@ -54,40 +58,35 @@ def clip_place(evidence: Evidence) -> Where | None:
 
 def optimizer_place(evidence: Evidence) -> Where | None:
     """The line that made the optimizer, else the one that lets it step."""
-    made = [o.get("place") for o in evidence.settings.get("optimizers", ())]
+    made = [optimizer.place for optimizer in evidence.settings.optimizers]
     return first_place(made) or update_place(evidence)
 
 
 def weights_place(evidence: Evidence) -> Where | None:
     """The file that the first weights stand in, else where the optimizer took them."""
-    files = (evidence.origins.get("weights") or {}).get("files") or ()
-    return Where(files[0]["file"]) if files else optimizer_place(evidence)
+    weights = evidence.origins.weights
+    files = weights.files if weights is not None else ()
+    return Where(files[0].file) if files else optimizer_place(evidence)
 
 
 def setting_place(evidence: Evidence, setting: str) -> Where | None:
     """The file in which a setting's value stands, where the run has read it from one."""
-    found = (evidence.origins.get("settings") or {}).get(setting)
-    return None if not found else Where(found["file"], None)
+    found = evidence.origins.settings.get(setting)
+    return None if found is None else Where(found.file)
 
 
 def library_place(evidence: Evidence) -> Where | None:
     """The one shared library that came with no package, if there is exactly one."""
-    libraries = [x for x in evidence.provenance.get("libraries", ()) if ".so" in x]
+    libraries = [x for x in evidence.provenance.libraries if ".so" in x]
     return Where(libraries[0]) if len(libraries) == 1 else None
 
 
 def _phase(evidence: Evidence, phase: str) -> Where | None:
     for step in evidence.steps:
-        place = (step.get("places") or {}).get(phase)
+        place = (step.places or {}).get(phase)
         if place:
             return where_of(place)
     return None
-
-
-def is_adaptive(evidence: Evidence) -> bool:
-    """Whether updates do not depend on the size of gradients: the optimizer divides by it."""
-    groups = [g for o in evidence.settings.get("optimizers", ()) for g in o.get("groups", ())]
-    return bool(groups) and all(g.get("betas") is not None or "alpha" in g for g in groups)
 
 
 def decided_by_trial(
@@ -95,7 +94,7 @@ def decided_by_trial(
     fault: Judgement,
     changes: Sequence[Change],
     *,
-    least: float = NOTHING,
+    min_effect: float = MIN_EFFECT_NATS,
     cure: Change | None = None,
 ) -> Judgement:
     """A fault that is there: proven if undoing it helps, benign if it does not.
@@ -106,26 +105,26 @@ def decided_by_trial(
     if not answers:
         reasons = [evidence.failed[c] for c in changes if c in evidence.failed]
         if reasons and len(reasons) == len(changes):
-            told = f"{fault.because} The trial could not be made: {reasons[0]}."
+            because = f"{fault.because} The trial could not be made: {reasons[0]}."
             # What only a trial could show has not been shown.
             status = Status.UNTESTED if fault.wrongness is None else Status.SUSPECTED
-            return replace(fault, status=status, because=told)
+            return replace(fault, status=status, because=because)
         return replace(fault, status=Status.SUSPECTED, wants=tuple(changes))
     best = max(answers, key=lambda effect: (effect.seeds >= 3, effect.nats))
-    if best.is_better and best.nats >= least:
-        told = f"{fault.because} Undone: {best.sentence}."
+    if best.is_better and best.nats >= min_effect:
+        because = f"{fault.because} With it fixed: {best.sentence}."
         return replace(
             fault,
             status=Status.PROVEN,
-            because=told,
+            because=because,
             harm=best,
             cure=cure if cure is not None else best.change,
         )
-    if best.seeds < 3 and best.nats >= least:
+    if best.seeds < 3 and best.nats >= min_effect:
         hopeful = max(answers, key=lambda effect: effect.nats)
         return replace(fault, status=Status.SUSPECTED, wants=(hopeful.change,))
-    told = f"{fault.because} It does not matter here: {best.sentence}{_at_length(evidence, best)}."
-    return replace(fault, status=Status.BENIGN, because=told, harm=best)
+    because = f"{fault.because} Harmless here: {best.sentence}{_at_length(evidence, best)}."
+    return replace(fault, status=Status.BENIGN, because=because, harm=best)
 
 
 def _at_length(evidence: Evidence, brief: Effect) -> str:
@@ -146,45 +145,29 @@ def share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def latest(windows: Sequence[Mapping[str, Any]], probe: str) -> Mapping[str, Any] | None:
-    """What a probe found in the last window that has it."""
-    found = [w[probe] for w in windows if w.get(probe)]
-    return found[-1] if found else None
-
-
 def true_losses(evidence: Evidence) -> list[tuple[int, float]]:
     """Step and true loss of each recorded step."""
-    found = []
-    for window in evidence.windows:
-        loss = (window.get("true_loss") or {}).get("loss")
-        if loss is not None:
-            found.append((int(window["step"]), float(loss)))
-    return found
+    return [(step, t.loss) for step, t in evidence.by_step(TrueLoss) if t.loss is not None]
 
 
 def vocabulary(evidence: Evidence) -> int | None:
     """The number of classes that the loss chooses among."""
-    for window in evidence.windows:
-        found = (window.get("true_loss") or {}).get("vocabulary")
-        if found:
-            return int(found)
-    classes = evidence.series("classes")
-    return int(classes[-1]) if classes else None
+    sizes = [true.vocabulary for true in evidence.all(TrueLoss) if true.vocabulary]
+    classes = [step.classes for step in evidence.steps if step.classes is not None]
+    return sizes[0] if sizes else classes[-1] if classes else None
 
 
 def is_torn(evidence: Evidence) -> bool:
     """Whether classes and positions change places before the loss: then rows of logits are none."""
-    return any(s.get("picked_elsewhere") for s in evidence.probed("softmaxes"))
+    return any(softmaxes.picked_elsewhere for softmaxes in evidence.all(Softmaxes))
 
 
 def frozen_share(evidence: Evidence) -> float:
     """The share of the parameters in use that ask for no gradient."""
-    return max(
-        (float(c.get("frozen_share", 0.0)) for c in evidence.probed("coverage")), default=0.0
-    )
+    return max((coverage.frozen_share for coverage in evidence.all(Coverage)), default=0.0)
 
 
 def unigram(evidence: Evidence) -> float | None:
     """The entropy of the targets seen."""
-    seen = evidence.series("unigram")
-    return float(seen[-1]) if seen else None
+    seen = [step.unigram for step in evidence.steps if step.unigram is not None]
+    return seen[-1] if seen else None

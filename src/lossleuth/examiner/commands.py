@@ -60,7 +60,8 @@ def as_json(verdict: Verdict) -> str:
 def listed() -> list[str]:
     """One line for each cause."""
     return [
-        f"{c.stage.value:<15} {c.id:<27} {c.summary} (needs {', '.join(c.needs)})" for c in causes()
+        f"{c.stage.value:<15} {c.id:<27} {c.summary} (needs {', '.join(c.needs_by_name)})"
+        for c in causes()
     ]
 
 

@@ -200,7 +200,7 @@ class Examination:
                 raise BadInput(expected, found, "give it more time with --budget") from None
             found = f"{self._request.name}, which did not come to import torch{tail}"
             raise BadInput(expected, found, "run it by itself first") from None
-        if not evidence.steps and not evidence.ending.get("unfinished"):
+        if not evidence.steps and not evidence.ending.unfinished:
             words = last_words(directory, 600).splitlines()
             reason = finished.problem or (f"it ended with: {words[-1]}" if words else "it ended")
             found = f"no training step in {self._request.name} ({reason})"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from lossleuth.observe.launch.executor import OUTPUT
+from lossleuth.types.observed import PrintedNumber
 
 NUMBER = re.compile(rb"(?<![\w.])[-+]?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?(?![\w.]*\w)")
 # What is read of the output of one evaluation, and numbers in it that are kept: the last of each.
 MOST_BYTES, MOST_NUMBERS = 1 << 16, 1000
 
 
-def printed_between(directory: Path, stretch: Sequence[int] | None) -> list[dict[str, Any]]:
+def printed_between(directory: Path, stretch: Sequence[int] | None) -> list[PrintedNumber]:
     """The numbers in a stretch of a run's output: value, half a unit of the last digit, line."""
     if not stretch:
         return []
@@ -30,10 +30,10 @@ def printed_between(directory: Path, stretch: Sequence[int] | None) -> list[dict
     return numbers_in(text) if len(text) == end - begin else []
 
 
-def numbers_in(text: bytes) -> list[dict[str, Any]]:
+def numbers_in(text: bytes) -> list[PrintedNumber]:
     """All numbers with a digit after the point or an exponent, or whole ones of four digits.
 
-    >>> [n["value"] for n in numbers_in(b"epoch 3: val 2.3456, ppl 1.04e+01 (v1.2.3, 4a)")]
+    >>> [n.value for n in numbers_in(b"epoch 3: val 2.3456, ppl 1.04e+01 (v1.2.3, 4a)")]
     [2.3456, 10.4]
     """
     found = []
@@ -44,5 +44,5 @@ def numbers_in(text: bytes) -> list[dict[str, Any]]:
             if not decimals and digits < 4:
                 continue
             half = 0.5 * 10.0 ** (exponent - len(decimals))
-            found.append({"value": float(match[0]), "half": half, "digits": digits, "line": line})
+            found.append(PrintedNumber(float(match[0]), half, digits, line))
     return found[-MOST_NUMBERS:]

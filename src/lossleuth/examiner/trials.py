@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from lossleuth.findings.loss import TrueLoss
 from lossleuth.observe.launch.executor import Executor, Finished, Plan
 from lossleuth.record.read import Record
+from lossleuth.record.recorded_steps import recorded_steps
 from lossleuth.types.change import Change, Effect, counted
 from lossleuth.types.errors import BadInput
 
@@ -20,7 +22,7 @@ FEWEST_MEASURED, MOST_MEASURED = 4, 10
 TAPED = frozenset(
     (
         *("follow_true_gradient", "follow_cross_entropy", "skip_softmax", "weigh_micro_batches"),
-        *("shift_labels", "shuffle_labels", "drop_term", "scale_lesson", "teach_by_reference"),
+        *("shift_labels", "scale_lesson", "teach_by_reference"),
     )
 )
 SHORTER, FEWEST_STEPS = 3, 20
@@ -211,11 +213,10 @@ def measured_steps(steps: int) -> range:
 def measured(record: Record, steps: int) -> Measured | str:
     """What a run's record says of its loss."""
     found: dict[int, float] = {}
-    for event in record.events():
-        if event.kind in ("true_loss", "tape"):
-            loss = (event.data.get("true_loss") or {}).get("loss")
-            if loss is not None:
-                found[int(event.data["step"])] = float(loss)
+    for step in recorded_steps(record, ("true_loss", "tape")):
+        true = step.first(TrueLoss)
+        if true is not None and true.loss is not None:
+            found[step.step] = true.loss
     count = max(FEWEST_MEASURED, min(MOST_MEASURED, steps // 5))
     last = {step: loss for step, loss in found.items() if step >= steps - count}
     if len(last) >= FEWEST_MEASURED - 1:

@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence
@@ -64,7 +63,7 @@ def merged(
 
 def trial_steps(evidence: Evidence) -> int:
     """As many steps as fit, and no more than the run was seen to make."""
-    seconds = [s["seconds"] for s in evidence.steps if s.get("seconds")]
+    seconds = [s.seconds for s in evidence.steps if s.seconds]
     usual = statistics.median(seconds) if seconds else 0.05
     fitting = int(TRIAL_SECONDS / max(usual, 1e-4))
     most = min(MOST_STEPS, max(4, len(evidence.steps)))
@@ -74,17 +73,17 @@ def trial_steps(evidence: Evidence) -> int:
 def first_bad(evidence: Evidence) -> int | None:
     """The first step whose loss or gradient is not finite."""
     for step in evidence.steps:
-        values: list[Any] = [step.get("loss"), step.get("grad_norm")]
-        if any(isinstance(v, float) and not math.isfinite(v) for v in values):
-            return int(step["step"])
+        values = (step.loss, step.grad_norm)
+        if any(v is not None and not math.isfinite(v) for v in values):
+            return step.step
     return None
 
 
 def missed_evaluations(evidence: Evidence) -> tuple[int, ...]:
     """Steps before which there was an evaluation, where none was recorded: the last two."""
-    seen = [e for e in evidence.evaluations if e["metrics"] and e["step"]]
-    recorded = {w["step"] for w in evidence.windows} | {e["step"] for e in evidence.evaluations}
-    steps = [s for s in evidence.ending.get("evaluated") or () if s not in recorded]
+    seen = [e for e in evidence.evaluations if e.evaluation.metrics and e.step]
+    recorded = {s.step for s in evidence.recorded} | {e.step for e in evidence.evaluations}
+    steps = [s for s in evidence.ending.evaluated if s not in recorded]
     return () if seen else tuple(sorted(steps)[-2:])
 
 
@@ -92,7 +91,7 @@ def joined(evidence: Evidence, again: Evidence) -> Evidence:
     """What was observed, and other steps of the same run that were recorded apart."""
     return replace(
         evidence,
-        windows=[*evidence.windows, *again.windows],
+        recorded=[*evidence.recorded, *again.recorded],
         evaluations=[*evidence.evaluations, *again.evaluations],
     )
 

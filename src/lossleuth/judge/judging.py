@@ -105,7 +105,7 @@ def _harming(causes: Sequence[Cause], judgements: dict[str, Judgement]) -> list[
 
 def _judged(cause: Cause, evidence: Evidence) -> Judgement:
     try:
-        return cause.judge(evidence)
+        return cause.judged(evidence)
     except Exception as error:
         # Our failure, and no reason to lose what the others say.
         return Judgement(Status.ERRORED, f"{type(error).__name__}: {error}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
+from lossleuth.findings.loss import TrueLoss
 from lossleuth.types.evidence import Evidence
+from lossleuth.types.observed import Step
 
 # To four decimals.
 SAME = 5e-5
@@ -23,7 +24,7 @@ LARGEST_FACTOR = 4096
 def recognised(evidence: Evidence) -> list[str]:
     """What numbers of this run are, each in a sentence.
 
-    >>> stuck = Evidence(steps=[{"step": i, "loss": math.log(34), "classes": 34} for i in range(3)])
+    >>> stuck = Evidence(steps=[Step(i, loss=math.log(34), classes=34) for i in range(3)])
     >>> recognised(stuck)
     ['The loss is 3.5264 in all of 3 steps: ln 34, what equal chances for all classes give.']
     """
@@ -32,15 +33,15 @@ def recognised(evidence: Evidence) -> list[str]:
 
 def _ending(evidence: Evidence) -> Iterator[str]:
     """An end that the user would want to know of."""
-    how, code = evidence.ending.get("how"), evidence.ending.get("code")
+    how, code = evidence.ending.how, evidence.ending.code
     if how == "exception":
-        yield f"The script itself ended with {evidence.ending.get('error')}."
+        yield f"The script itself ended with {evidence.ending.error}."
     elif how == "sys.exit" and code not in (None, 0):
         yield f"The script itself ended by sys.exit({code})."
 
 
 def _losses(evidence: Evidence) -> Iterator[str]:
-    losses = [float(x) for x in evidence.series("loss") if math.isfinite(x)]
+    losses = [x for x in evidence.losses if math.isfinite(x)]
     if not losses:
         return
     classes = _classes(evidence)
@@ -57,12 +58,12 @@ def _losses(evidence: Evidence) -> Iterator[str]:
     if len(losses) < LAST:
         return
     end = sum(losses[-LAST:]) / LAST
-    unigrams = evidence.series("unigram")
+    unigrams = [s.unigram for s in evidence.steps if s.unigram is not None]
     floors = {
         "of single tokens, which is all that frequencies tell": (
-            unigrams[-1] if unigrams else evidence.floors.get("unigram")
+            unigrams[-1] if unigrams else evidence.floors.unigram
         ),
-        "of pairs, which is all that the token before tells": evidence.floors.get("bigram"),
+        "of pairs, which is all that the token before tells": evidence.floors.bigram,
     }
     for name, floor in floors.items():
         if floor is not None and abs(end - floor) < NEAR:
@@ -70,23 +71,23 @@ def _losses(evidence: Evidence) -> Iterator[str]:
 
 
 def _classes(evidence: Evidence) -> int | None:
-    known = evidence.series("classes")
-    sizes = [t.get("vocabulary") for t in evidence.probed("true_loss")]
-    found = [int(x) for x in (*known[-1:], *sizes) if x]
+    known = [s.classes for s in evidence.steps if s.classes is not None]
+    sizes = [true.vocabulary for true in evidence.all(TrueLoss)]
+    found = [x for x in (*known[-1:], *sizes) if x]
     return found[0] if found else None
 
 
 def _rates(evidence: Evidence) -> Iterator[str]:
-    rates = evidence.series("lr")
+    rates = evidence.learning_rates
     still = sum(rate == 0 for rate in rates)
     if still:
         yield f"The learning rate is exactly 0 in {still} of {len(rates)} steps."
 
 
 def _reads(evidence: Evidence) -> Iterator[str]:
-    by_place: dict[str, list[tuple[float, Any]]] = {}
+    by_place: dict[str, list[tuple[float, Step]]] = {}
     for step in evidence.steps:
-        for value, place in step.get("reads") or ():
+        for value, place in step.reads or ():
             if isinstance(value, int | float) and math.isfinite(value):
                 by_place.setdefault(str(place), []).append((float(value), step))
     for place, found in by_place.items():
@@ -105,11 +106,11 @@ def _reads(evidence: Evidence) -> Iterator[str]:
             )
 
 
-def _factor(found: list[tuple[float, Any]]) -> int | None:
+def _factor(found: list[tuple[float, Step]]) -> int | None:
     """The count of micro-batches, where that is what a number is of the loss."""
     ratios: Counter[int] = Counter()
     for value, step in found:
-        loss, passes = step.get("loss"), int(step.get("backwards") or 0)
+        loss, passes = step.loss, step.backwards
         if not isinstance(loss, float) or not loss or not 1 < passes <= LARGEST_FACTOR:
             return None
         if math.isclose(value / loss, passes, rel_tol=EQUAL):

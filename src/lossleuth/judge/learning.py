@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
-from typing import Any
 
+from lossleuth.findings.data import Alignment
+from lossleuth.findings.loss import TrueLoss
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 
@@ -39,16 +40,16 @@ def learning(evidence: Evidence) -> Learning:
     losses = _losses(evidence)
     if has_crashed(evidence):
         # What came after is not known, however well it went until then.
-        error, steps = evidence.ending.get("error"), len(evidence.steps)
+        error, steps = evidence.ending.error, len(evidence.steps)
         return Learning(None, f"after {steps} steps the script itself ended with {error}")
     if len(losses) < 2:
         return Learning(None, "the loss of too few steps is known")
     if not all(math.isfinite(x) for x in losses):
         return Learning(learns=False, sentence="the loss does not stay finite")
     start, end = losses[0], statistics.fmean(losses[-max(1, len(losses) // 5) :])
-    of_targets = next((s["unigram"] for s in reversed(evidence.steps) if s.get("unigram")), None)
+    of_targets = next((s.unigram for s in reversed(evidence.steps) if s.unigram), None)
     # Where targets are not seen, what is read has to do.
-    unigram = of_targets if of_targets is not None else evidence.floors.get("unigram")
+    unigram = of_targets if of_targets is not None else evidence.floors.unigram
     told = f"the loss goes from {start:.3f} to {end:.3f}"
     if unigram is not None:
         told += f"; knowing only how frequent tokens are gives {unigram:.3f}"
@@ -78,15 +79,15 @@ def has_crashed(evidence: Evidence) -> bool:
     >>> has_crashed(Evidence(ending={"how": "exception", "error": "ValueError: 7"}))
     True
     """
-    return evidence.ending.get("how") == "exception"
+    return evidence.ending.how == "exception"
 
 
 def _unlearnt_pairs(
     evidence: Evidence, losses: list[float], of_targets: float | None
 ) -> str | None:
     """That a long run at its full rate stays far above what pairs of tokens allow, if it does."""
-    unigram, pairs = evidence.floors.get("unigram"), evidence.floors.get("bigram")
-    rates = [float(rate) for rate in evidence.series("lr")]
+    unigram, pairs = evidence.floors.unigram, evidence.floors.bigram
+    rates = evidence.learning_rates
     if unigram is None or pairs is None or min(len(losses), len(rates)) < LONG:
         return None
     if of_targets is not None and abs(unigram - of_targets) > ALIKE * of_targets:
@@ -107,22 +108,17 @@ def _unlearnt_pairs(
 
 def _unrelated(evidence: Evidence) -> str | None:
     """That targets are not of the text that is read, if so."""
-    known = [a["shares"] for a in evidence.probed("alignment") if a.get("untested") is None]
-    best = max((float(share) for shares in known for share in shares.values()), default=1.0)
+    known = [alignment.shares for alignment in evidence.all(Alignment)]
+    best = max((share for shares in known for share in shares.values()), default=1.0)
     if best > OF_THE_TEXT:
         return None
     return f", and no offset explains more than {best:.0%} of the targets"
 
 
 def _losses(evidence: Evidence) -> list[float]:
-    true = [_true(window) for window in evidence.windows]
-    known = [x for x in true if x is not None]
-    series = [float(x) for x in evidence.series("loss")]
+    known = [true.loss for true in evidence.all(TrueLoss) if true.loss is not None]
+    series = evidence.losses
     # The differentiated loss has more points; it counts where it is the true one.
     if len(known) >= 2 and series and abs(series[0] - known[0]) > 0.2 * abs(known[0]):
         return known
     return series or known
-
-
-def _true(window: Any) -> float | None:
-    return (window.get("true_loss") or {}).get("loss")

@@ -138,7 +138,7 @@ def _facts(cause: Cause) -> list[str]:
 
 
 def _needs(cause: Cause) -> str:
-    return ", ".join(f"`{need}`" for need in cause.needs) or "nothing"
+    return ", ".join(f"`{need}`" for need in cause.needs_by_name) or "nothing"
 
 
 def _row(cause: Cause) -> str:

@@ -118,6 +118,10 @@ class Tape:
 
     # Lines of the user's own code that wrote to leaves while nothing was recorded: an optimizer's.
     writers: dict[Place, None] = field(default_factory=dict)
+    # What `makers` found, and of how many operations.
+    _makers: tuple[int, dict[int, Operation]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     def value(self, tensor: int) -> Tensor:
         """What a leaf held when it was first used."""
@@ -157,10 +161,12 @@ class Tape:
         return fed
 
     def makers(self) -> dict[int, Operation]:
-        """The operation that made each tensor first."""
-        found: dict[int, Operation] = {}
-        for operation in self.operations:
-            for number in operation.outputs:
-                if number is not None:
-                    found.setdefault(number, operation)
-        return found
+        """The operation that made each tensor first; found once for as long as nothing is added."""
+        if self._makers is None or self._makers[0] != len(self.operations):
+            found: dict[int, Operation] = {}
+            for operation in self.operations:
+                for number in operation.outputs:
+                    if number is not None:
+                        found.setdefault(number, operation)
+            self._makers = len(self.operations), found
+        return self._makers[1]

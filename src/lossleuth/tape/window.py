@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
 from lossleuth.tape.tape import Place, Tape
 
 Gradients = dict[int, Tensor | None]
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -75,6 +77,17 @@ class Window:
     boundaries: dict[int, str] = field(default_factory=dict)
     # What replays have given so far, for as long as somebody looks at the window.
     replayed: dict[tuple[int, bool], Any] = field(default_factory=dict, repr=False)
+    # What was worked out of the window so far; None while it may still grow.
+    shared: dict[Hashable, Any] | None = field(default=None, repr=False)
+
+    def once(self, key: Hashable, work_out: Callable[[], T]) -> T:
+        """What somebody else has worked out under this key, or do it now."""
+        if self.shared is None:
+            return work_out()
+        if key not in self.shared:
+            self.shared[key] = work_out()
+        found: T = self.shared[key]
+        return found
 
     def between(self, run: Backward) -> list[int]:
         """Tensors between parameters and loss whose gradient was watched."""

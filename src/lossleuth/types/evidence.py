@@ -1,35 +1,55 @@
-"""Everything that a judge may look at."""
+"""Everything that a judge may look at: numbers from a record, and trials."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
+from lossleuth.findings.evaluation import Evaluation
+from lossleuth.findings.finding import Finding
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.types.change import Change, Effect
+from lossleuth.types.observed import (
+    Ending,
+    Floors,
+    Origins,
+    PrintedNumber,
+    Provenance,
+    Readings,
+    RunSettings,
+    Step,
+)
+
+F = TypeVar("F", bound=Finding)
+
+
+@dataclass(frozen=True)
+class SeenEvaluation:
+    """An evaluation that was recorded, and the numbers printed until the next update was over."""
+
+    step: int
+    evaluation: Evaluation
+    printed: Sequence[PrintedNumber] = ()
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that a judge may look at: plain numbers from a record, and trials."""
+    """What was observed of a run, what probes found on recorded steps, and what trials showed."""
 
-    # One mapping of scalars for each step, as the record has them.
-    steps: Sequence[Mapping[str, Any]] = ()
-    # Names and sizes of the parameters that were updated; readings by column, step by step.
+    steps: Sequence[Step] = ()
+    # Names and sizes of the parameters that were updated, and readings of them.
     parameters: Sequence[str] = ()
     sizes: Sequence[int] = ()
-    columns: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
-    # What the probes found on recorded steps, in order.
-    windows: Sequence[Mapping[str, Any]] = ()
-    # Evaluations that were recorded, each with the numbers printed until the next update was over.
-    evaluations: Sequence[Mapping[str, Any]] = ()
-    # Settings at run time, where weights and tokens came from, files and libraries, the ending.
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    origins: Mapping[str, Any] = field(default_factory=dict)
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    # What the seen tokens allow, in nats per token: by frequency, by the token before.
-    floors: Mapping[str, float] = field(default_factory=dict)
-    ending: Mapping[str, Any] = field(default_factory=dict)
+    readings: Readings = field(default_factory=Readings)
+    # Steps that were recorded as tapes, with what the probes found on them.
+    recorded: Sequence[RecordedStep] = ()
+    evaluations: Sequence[SeenEvaluation] = ()
+    settings: RunSettings = field(default_factory=RunSettings)
+    origins: Origins = field(default_factory=Origins)
+    provenance: Provenance = field(default_factory=Provenance)
+    floors: Floors = field(default_factory=Floors)
+    ending: Ending = field(default_factory=Ending)
     script: str | None = None
     # Cures of other faults that were in when this was seen: a short second look.
     cures: Sequence[Change] = ()
@@ -39,17 +59,37 @@ class Evidence:
     # Trials that were asked for and gave nothing, with the reason.
     failed: Mapping[Change, str] = field(default_factory=dict)
 
-    def series(self, name: str) -> list[float]:
-        """A scalar over the steps that have it.
+    def all(self, kind: type[F]) -> list[F]:
+        """Findings of a kind on all recorded steps, as far as they could be measured."""
+        return [finding for step in self.recorded for finding in step.all(kind)]
 
-        >>> Evidence(steps=[{"loss": 2.0}, {}, {"loss": 1.0}]).series("loss")
-        [2.0, 1.0]
-        """
-        return [step[name] for step in self.steps if step.get(name) is not None]
+    def by_step(self, kind: type[F]) -> Iterator[tuple[int, F]]:
+        """The same, each with the number of its step."""
+        return ((step.step, finding) for step in self.recorded for finding in step.all(kind))
 
-    def probed(self, probe: str) -> list[Any]:
-        """What a probe found, window by window, where it found anything."""
-        return [w[probe] for w in self.windows if w.get(probe) not in (None, [], {})]
+    def reasons(self, kind: type[Finding]) -> list[str]:
+        """Why findings of a kind could not be measured."""
+        return [reason for step in self.recorded for reason in step.reasons(kind)]
+
+    def errors(self, name: str) -> list[str]:
+        """What went wrong in a probe of that name."""
+        return [step.errored[name] for step in self.recorded if name in step.errored]
+
+    def only(self, kinds: tuple[type[Finding], ...]) -> Evidence:
+        """The same with findings of these kinds alone."""
+        evaluations = self.evaluations if Evaluation in kinds else ()
+        recorded = [step.only(kinds) for step in self.recorded]
+        return replace(self, recorded=recorded, evaluations=evaluations)
+
+    @property
+    def losses(self) -> list[float]:
+        """The loss of each step that has one."""
+        return [step.loss for step in self.steps if step.loss is not None]
+
+    @property
+    def learning_rates(self) -> list[float]:
+        """The learning rate of each step that has one."""
+        return [step.lr for step in self.steps if step.lr is not None]
 
     def answers(self, changes: Sequence[Change]) -> list[Effect]:
         """The effects that are known of these changes."""

@@ -7,7 +7,7 @@ from steps import VOCABULARY, batch, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.data.data_size import supply
+from lossleuth.probes.data.data_size import data_size
 from lossleuth.tape.roles.roles import find_roles
 
 
@@ -17,7 +17,7 @@ def found(tokens: Tensor, choose: object = lambda tokens: tokens) -> int | None:
         return F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
 
     window = recorded_step(loss_of)
-    return supply(window, find_roles(window))
+    return data_size(window, find_roles(window))
 
 
 def test_a_batch_by_itself_is_all_there_is() -> None:
@@ -43,5 +43,5 @@ def test_a_view_of_a_larger_memory_leads_to_that() -> None:
 
 def test_without_tokens_nothing_is_known() -> None:
     window = recorded_step(lambda model, tokens: model(tokens).square().mean())
-    assert supply(window, None) is None
-    assert supply(window, find_roles(window)) is None
+    assert data_size(window, None) is None
+    assert data_size(window, find_roles(window)) is None

@@ -7,7 +7,8 @@ from steps import VOCABULARY, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.data.padding import Padding, padding
+from lossleuth.findings.data import Padding
+from lossleuth.probes.data.padding import padding
 from lossleuth.tape.roles.roles import find_roles
 
 LENGTHS = (9, 6, 4, 3)

@@ -9,16 +9,17 @@ from steps import recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.data.target_lines import TargetPlaces, target_places
+from lossleuth.findings.data import TargetLines
+from lossleuth.probes.data.target_lines import target_lines
 from lossleuth.tape.roles.roles import find_roles
 
 CHOSEN = ("targets", "logits", "passed", "filled")
 Loss = Callable[[nn.Module, Tensor], Tensor]
 
 
-def found(loss_of: Loss) -> TargetPlaces:
+def found(loss_of: Loss) -> TargetLines:
     window = recorded_step(loss_of)
-    places = target_places(window, find_roles(window))
+    places = target_lines(window, find_roles(window))
     assert places is not None
     # The batch is made within the step as well, elsewhere.
     here = {name: tuple(p for p in getattr(places, name) if __file__ in p) for name in CHOSEN}
@@ -60,8 +61,8 @@ def test_what_takes_all_chooses_nothing() -> None:
 
 def test_without_targets_there_are_no_places() -> None:
     window = recorded_step(lambda model, tokens: model(tokens).square().mean())
-    assert target_places(window, find_roles(window)) is None
-    assert target_places(window, None) is None
+    assert target_lines(window, find_roles(window)) is None
+    assert target_lines(window, None) is None
 
 
 def masked(model: nn.Module, tokens: Tensor) -> Tensor:

@@ -8,7 +8,8 @@ from steps import recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.data.target_relation import BINS, Relation, relation, stands_out
+from lossleuth.findings.data import TargetRelation
+from lossleuth.probes.data.target_relation import BINS, stands_out, target_relation
 from lossleuth.tape.roles.roles import find_roles
 
 
@@ -50,12 +51,12 @@ def test_the_programs_random_numbers_are_not_touched() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def related(targets: Tensor, inputs: Tensor) -> Relation:
+def related(targets: Tensor, inputs: Tensor) -> TargetRelation:
     def loss(model: nn.Module, tokens: Tensor) -> Tensor:
         return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
 
     window = recorded_step(loss)
-    return relation(window, find_roles(window))
+    return target_relation(window, find_roles(window))
 
 
 def rows() -> Tensor:
@@ -85,4 +86,4 @@ def test_where_rows_of_the_loss_are_not_known_it_is_untested() -> None:
         return model(tokens).square().mean()
 
     window = recorded_step(loss)
-    assert relation(window, find_roles(window)).untested is not None
+    assert target_relation(window, find_roles(window)).untested is not None

@@ -22,7 +22,8 @@ from steps import recorded_step, shifted_loss
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.distillation.teaching import Teaching, teaching
+from lossleuth.findings.distillation import Teaching
+from lossleuth.probes.distillation.teaching import teaching
 from lossleuth.tape.roles.roles import find_roles
 from lossleuth.tape.window import Window
 

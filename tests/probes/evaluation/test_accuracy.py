@@ -8,7 +8,8 @@ from measured_steps import evaluated, held_back
 from steps import SmallModel, recorded_step, shifted_loss
 from torch import Tensor, nn
 
-from lossleuth.probes.evaluation.accuracy import Accuracy, accuracies
+from lossleuth.findings.evaluation import Accuracy
+from lossleuth.probes.evaluation.accuracy import accuracies
 from lossleuth.tape.replay.index import Index
 from lossleuth.tape.window import Window
 

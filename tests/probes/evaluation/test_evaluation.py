@@ -13,7 +13,8 @@ from steps import VOCABULARY, SmallModel, recorded_step, shifted_loss
 from torch import Tensor
 from torch.nn import functional as F
 
-from lossleuth.probes.evaluation.evaluation import Evaluation, Measured, evaluation
+from lossleuth.findings.evaluation import Evaluation, MetricValue
+from lossleuth.probes.evaluation.evaluation import evaluation
 
 
 def found(measure: object, change: Callable[[SmallModel], None] | None = None) -> Evaluation:
@@ -22,7 +23,7 @@ def found(measure: object, change: Callable[[SmallModel], None] | None = None) -
     return result
 
 
-def read(measured: Evaluation) -> list[Measured]:
+def read(measured: Evaluation) -> list[MetricValue]:
     (metric,) = (m for m in measured.metrics if m.read)
     return metric.numbers
 

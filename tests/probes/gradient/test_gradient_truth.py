@@ -12,12 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from lossleuth.probes.gradient.gradient_truth import (
-    GradientTruth,
-    gradient_truth,
-    replayed_gradients,
-    stale_share,
-)
+from lossleuth.findings.gradient import GradientTruth
+from lossleuth.probes.gradient.gradient_truth import gradient_truth, replayed_gradients
 from lossleuth.tape.replay.replay import Cuts
 from lossleuth.tape.window import Window
 
@@ -216,14 +212,6 @@ def test_a_loss_that_depends_on_a_gradient_is_untested_and_not_wrong() -> None:
     truth = truth_of(window)
     assert truth.untested is not None
     assert "higher order" in truth.untested
-
-
-def test_gradients_that_were_not_cleared_are_measured() -> None:
-    window = recorded_step()
-    assert stale_share(window) == 0
-    run = window.backwards[0]
-    run.before = {i: None if g is None else g / 2 for i, g in run.after.items()}
-    assert stale_share(window) == pytest.approx(1)
 
 
 def test_a_gradient_that_is_doubled_promises_twice_the_slope() -> None:

@@ -10,7 +10,8 @@ from steps import VOCABULARY, batch, recorded_step, shifted_loss, step_model
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.gradient.logit_gradient import LogitGradient, logit_gradients
+from lossleuth.findings.gradient import LogitGradient
+from lossleuth.probes.gradient.logit_gradient import logit_gradients
 
 
 def found(loss_of: Callable[[nn.Module, Tensor], Tensor]) -> LogitGradient:

@@ -10,9 +10,10 @@ from steps import VOCABULARY, SmallModel, batch, recorded_step, shifted_loss, st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.loss.true_loss import cross_entropy, cross_entropy_of, loss_read, true_loss
+from lossleuth.probes.loss.true_loss import cross_entropy, cross_entropy_of, true_loss
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.loss_roles import loss_read
 from lossleuth.tape.window import Window
 
 

@@ -8,7 +8,8 @@ from steps import VOCABULARY, WIDTH, SmallModel, batch, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.model.leaks import Leaks, leaks
+from lossleuth.findings.model import Leaks
+from lossleuth.probes.model.leaks import leaks
 from lossleuth.tape.capture.recorder import Recorder
 from lossleuth.tape.roles.roles import find_roles
 from lossleuth.tape.window import Window

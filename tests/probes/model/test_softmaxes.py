@@ -7,7 +7,8 @@ from steps import SmallModel, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.model.softmaxes import Softmaxes, softmaxes
+from lossleuth.findings.model import Softmaxes
+from lossleuth.probes.model.softmaxes import softmaxes
 from lossleuth.tape.roles.roles import find_roles
 from lossleuth.tape.window import Window
 

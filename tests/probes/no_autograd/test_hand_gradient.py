@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lossleuth.probes.no_autograd.hand_gradient import HandGradient, hand_gradients
+from lossleuth.findings.no_autograd import HandGradient
+from lossleuth.probes.no_autograd.hand_gradient import hand_gradients
 from lossleuth.tape.capture.recorder import Recorder
 from lossleuth.tape.window import Window
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hand_programs import Program, recorded, wrong_of_tanh
 
-from lossleuth.probes.no_autograd.hand_step import FOLLOWED, HandStep, hand_step
+from lossleuth.findings.no_autograd import HandStep
+from lossleuth.probes.no_autograd.hand_step import FOLLOWED, hand_step
 
 
 def found(program: Program) -> HandStep:

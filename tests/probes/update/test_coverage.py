@@ -9,7 +9,8 @@ import torch
 from steps import SmallModel, batch, recorded_step, shifted_loss
 from torch import nn
 
-from lossleuth.probes.update.coverage import Coverage, coverage
+from lossleuth.findings.update import Coverage
+from lossleuth.probes.update.coverage import coverage
 from lossleuth.tape.capture.recorder import Recorder
 
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from steps import recorded_step
 
-from lossleuth.probes.update.descent import Descent, descent
+from lossleuth.findings.update import Descent
+from lossleuth.probes.update.descent import descent
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Update, Window
 

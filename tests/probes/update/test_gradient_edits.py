@@ -8,11 +8,12 @@ import pytest
 import torch
 from steps import SmallModel, batch, shifted_loss
 
-from lossleuth.probes.update.gradient_edits import Handled, handling
+from lossleuth.findings.update import GradientEdits
+from lossleuth.probes.update.gradient_edits import gradient_edits
 from lossleuth.tape.capture.recorder import Recorder
 
 
-def handled(between: Callable[[SmallModel], None]) -> Handled | None:
+def handled(between: Callable[[SmallModel], None]) -> GradientEdits | None:
     torch.manual_seed(0)
     model = SmallModel()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -32,7 +33,7 @@ def handled(between: Callable[[SmallModel], None]) -> Handled | None:
     window = recorder.window
     names = {id(p): name for name, p in model.named_parameters()}
     window.names = {i: names[id(t)] for i, t in window.tape.leaves.items() if id(t) in names}
-    return handling(window)
+    return gradient_edits(window)
 
 
 def test_clipping_is_one_factor_for_all() -> None:
@@ -43,7 +44,7 @@ def test_clipping_is_one_factor_for_all() -> None:
 
 
 def test_nothing_done_is_a_factor_of_one() -> None:
-    assert handled(lambda m: None) == Handled(1.0, (), left=11, wiped=0)
+    assert handled(lambda m: None) == GradientEdits(1.0, (), left=11, wiped=0)
 
 
 def test_a_gradient_that_was_zeroed_or_dropped_is_named() -> None:

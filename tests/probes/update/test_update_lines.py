@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from steps import SmallModel
 
-from lossleuth.probes.update.update_lines import update_places
+from lossleuth.probes.update.update_lines import update_lines
 from lossleuth.tape.capture.recorder import Recorder
 
 
@@ -47,7 +47,7 @@ def places_of(make: Callable[[Any], torch.optim.Optimizer] | None) -> list[str]:
             recorder.after_update(optimizer)
     finally:
         recorder.stop()
-    return update_places(recorder.window)
+    return update_lines(recorder.window)
 
 
 def line_of(comment: str) -> str:

@@ -8,7 +8,8 @@ import pytest
 import torch
 from steps import recorded_step
 
-from lossleuth.probes.update.update_truth import UpdateTruth, update_truths
+from lossleuth.findings.update import UpdateTruth
+from lossleuth.probes.update.update_truth import update_truths
 
 
 def update_of(make: Any) -> UpdateTruth:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from lossleuth.probes.gradient.graph_graph_cuts import graph_cuts
+from lossleuth.probes.gradient.reported_numbers_number import reported_numbers
 from steps import recorded_step, shifted_loss
 from torch import Tensor, nn
 
-from lossleuth.probes.gradient.backward_hooks import hooks
-from lossleuth.probes.gradient.cuts import cuts
+from lossleuth.probes.gradient.backward_hook import backward_hooks
 from lossleuth.probes.gradient.gradient_truth import gradient_truth
-from lossleuth.probes.gradient.reported_vs_followed import reported
 from lossleuth.tape.replay.gradients import (
     MOST_KEPT,
     opened_gradients,
@@ -46,9 +46,9 @@ def replays(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def look(window: Window) -> None:
     run = window.backwards[0]
     gradient_truth(window, run)
-    hooks(window, run)
-    cuts(window, run)
-    reported(window)
+    backward_hooks(window, run)
+    graph_cuts(window, run)
+    reported_numbers(window)
 
 
 def test_all_who_look_share_one_replay_in_each_precision(replays: list[bool]) -> None:
@@ -58,7 +58,7 @@ def test_all_who_look_share_one_replay_in_each_precision(replays: list[bool]) ->
 
 def test_opening_cuts_takes_another_replay(replays: list[bool]) -> None:
     window = recorded_step(detached_loss)
-    cuts(window, window.backwards[0])
+    graph_cuts(window, window.backwards[0])
     assert replays == [True, True]
 
 

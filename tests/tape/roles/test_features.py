@@ -10,8 +10,8 @@ from steps import VOCABULARY, WIDTH, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.data.alignment import alignment
 from lossleuth.probes.model.leaks import leaks
+from lossleuth.tape.roles.alignment import alignment
 from lossleuth.tape.roles.features import Features, find_features
 from lossleuth.tape.roles.roles import MOVES, find_roles
 from lossleuth.tape.window import Window

@@ -9,7 +9,7 @@ from steps import VOCABULARY, batch, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.data.alignment import alignment
+from lossleuth.tape.roles.alignment import alignment
 from lossleuth.tape.roles.roles import Roles, find_roles, token_values
 from lossleuth.tape.window import Window
 

@@ -25,30 +25,30 @@ When this verdict is wrong
 from __future__ import annotations
 
 from lossleuth.causes.reasoning import first_place
-from lossleuth.types.cause import Cause
+from lossleuth.findings.data import Alignment, TargetLines
+from lossleuth.findings.model import Leaks
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
-# Share of the targets that an offset has to explain, and that the right one may at most.
-EXPLAINED, COINCIDENCE = 0.98, 0.9
+MIN_EXPLAINED = Limit(0.98, "least share of the targets that a wrong offset has to explain")
+MAX_BY_NEXT = Limit(0.9, "largest share that the next token may explain at the same time")
+MIN_TARGETS = Limit(8, "fewest supervised targets of a step that is looked at")
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at the offset on every recorded step."""
-    known = [a for a in evidence.probed("alignment") if a.get("untested") is None]
-    known = [a for a in known if a.get("supervised", 0) >= 8]
+    known = [a for a in evidence.all(Alignment) if a.supervised >= MIN_TARGETS]
     if not known:
-        reasons = [a["untested"] for a in evidence.probed("alignment") if a.get("untested")]
-        return untested(reasons[0] if reasons else "no step with targets was recorded")
+        return untested(f"no recorded step has {MIN_TARGETS:.0f} supervised targets")
     wrong = []
     for found in known:
-        shares = {int(k): float(v) for k, v in found["shares"].items()}
-        offset = found.get("offset")
-        right = shares.get(1, 0.0)
-        wrong_offset = offset is not None and offset != 1 and shares[offset] >= EXPLAINED
-        if wrong_offset and right < COINCIDENCE:
-            wrong.append((offset, shares[offset], found["supervised"], right))
+        offset, right = found.offset, found.shares.get(1, 0.0)
+        if offset is None or offset == 1:
+            continue
+        if found.shares[offset] >= MIN_EXPLAINED and right < MAX_BY_NEXT:
+            wrong.append((offset, found.shares[offset], found.supervised, right))
     offsets = {w[0] for w in wrong}
     if len(wrong) == len(known) and len(offsets) == 1:
         offset, explained, count, right = wrong[-1]
@@ -71,25 +71,23 @@ def judge(evidence: Evidence) -> Judgement:
         )
     best = known[-1]
     return refuted(
-        f"the offset is {best.get('offset')} on {len(known) - len(wrong)} of {len(known)} "
-        f"recorded steps, {best['supervised']} targets on the last"
+        f"the offset is {best.offset} on {len(known) - len(wrong)} of {len(known)} "
+        f"recorded steps, {best.supervised} targets on the last"
     )
 
 
 def _sees_itself(evidence: Evidence) -> bool:
     """Whether later tokens reach earlier positions: then this is no next-token model at all."""
-    leaks = [x for x in evidence.probed("leaks") if x.get("future") is not None]
-    return bool(leaks) and all(x["future"] > x["floor"] for x in leaks)
+    leaks = [(x.future, x.floor) for x in evidence.all(Leaks) if x.future is not None]
+    return bool(leaks) and all(future > floor for future, floor in leaks)
 
 
 def _where(evidence: Evidence) -> Where | None:
-    targets, tokens = evidence.origins.get("targets"), evidence.origins.get("tokens")
-    if targets and (not tokens or targets["file"] != tokens["file"]):
-        return Where(targets["file"])
-    for places in evidence.probed("target_places"):
-        found = first_place(
-            [*places["targets"], *places["logits"], *places["passed"], places["loss"]]
-        )
+    targets, tokens = evidence.origins.targets, evidence.origins.tokens
+    if targets is not None and (tokens is None or targets.file != tokens.file):
+        return Where(targets.file)
+    for lines in evidence.all(TargetLines):
+        found = first_place([*lines.targets, *lines.logits, *lines.passed, lines.loss])
         if found:
             return found
     return None
@@ -100,7 +98,10 @@ CAUSE = Cause(
     Stage.DATA,
     "targets are not the next token",
     judge,
-    needs=("alignment",),
+    needs=(Alignment,),
+    uses=(Leaks, TargetLines),
+    limits=(MIN_EXPLAINED, MAX_BY_NEXT, MIN_TARGETS),
     overlaps=("label_noise",),
     voids_trials=True,
+    changes_printed_loss=True,
 )

@@ -56,4 +56,5 @@ def judge(evidence: Evidence) -> Judgement:
     )
 
 
-CAUSE = Cause("pad_in_loss", Stage.DATA, "padding is supervised", judge, ("padding",))
+CAUSE = Cause("pad_in_loss", Stage.DATA, "padding is supervised", judge, ("padding",)    changes_printed_loss=True,
+)

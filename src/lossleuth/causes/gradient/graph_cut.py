@@ -21,6 +21,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+from lossleuth.causes.edits import without_cut
 from lossleuth.causes.reasoning import decided_by_trial, finite
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
@@ -69,4 +70,5 @@ CAUSE = Cause(
     judge,
     ("cuts",),
     overlaps=("wrong_backward", "parameters_frozen", "unregistered_parameters"),
+    fix=without_cut,
 )

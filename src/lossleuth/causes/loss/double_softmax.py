@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 
+from lossleuth.causes.edits import without_softmax
 from lossleuth.causes.reasoning import vocabulary, where_of
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
@@ -67,4 +68,6 @@ CAUSE = Cause(
     "probabilities fed to a loss that applies softmax again",
     judge,
     ("softmaxes",),
+    fix=without_softmax,
+    changes_printed_loss=True,
 )

@@ -96,4 +96,5 @@ CAUSE = Cause(
     judge,
     ("reported",),
     overlaps=("ascent",),
+    changes_printed_loss=True,
 )

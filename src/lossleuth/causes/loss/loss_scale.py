@@ -72,4 +72,5 @@ CAUSE = Cause(
     judge,
     ("logit_gradients",),
     overlaps=("lr_too_high", "lr_too_low", "accumulation_normalisation", "clip_too_tight"),
+    changes_printed_loss=True,
 )

@@ -22,6 +22,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+from lossleuth.causes.edits import causal
 from lossleuth.causes.reasoning import finite, first_place, is_torn
 from lossleuth.types.cause import Cause
 from lossleuth.types.evidence import Evidence
@@ -72,4 +73,5 @@ CAUSE = Cause(
     judge,
     ("leaks", "alignment"),
     overlaps=("softmax_axis", "batch_leak"),
+    fix=causal,
 )

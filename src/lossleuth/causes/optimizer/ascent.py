@@ -21,6 +21,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+from lossleuth.causes.edits import minimised
 from lossleuth.causes.reasoning import (
     backward_place,
     decided_by_trial,
@@ -83,4 +84,5 @@ CAUSE = Cause(
     judge,
     ("descent", "logit_gradients"),
     overlaps=("loss_disconnected", "update_rule_wrong", "wrong_backward"),
+    fix=minimised,
 )

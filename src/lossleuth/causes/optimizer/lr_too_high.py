@@ -25,6 +25,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
+from lossleuth.causes.edits import rescaled_rate
 from lossleuth.causes.reasoning import (
     decided_by_trial,
     finite,
@@ -143,4 +144,5 @@ CAUSE = Cause(
     judge,
     ("losses", "trials"),
     overlaps=("loss_scale", "init_too_large", "update_rule_wrong", "gradient_not_cleared"),
+    fix=rescaled_rate,
 )

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from lossleuth.causes.edits import rescaled_rate
 from lossleuth.causes.reasoning import (
     decided_by_trial,
     finite,
@@ -127,4 +128,5 @@ CAUSE = Cause(
     judge,
     ("losses", "trials"),
     overlaps=("loss_scale", "clip_too_tight", "schedule_too_fast", "lr_zero", "dead_network"),
+    fix=rescaled_rate,
 )

@@ -21,26 +21,26 @@ When this verdict is wrong
 from __future__ import annotations
 
 from lossleuth.causes.reasoning import first_place, optimizer_place, setting_place, share
-from lossleuth.types.cause import Cause
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
-MOST = 0.9
-FEWEST_STEPS = 8
+MIN_ZERO_SHARE = Limit(0.9, "least share of steps with a rate of 0")
+MIN_STEPS = Limit(8, "fewest steps with a learning rate")
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Count steps whose rate is 0 in every group."""
-    rated = [s for s in evidence.steps if s.get("lr") is not None]
-    if len(rated) < FEWEST_STEPS:
+    rated = [step.rates or [step.lr] for step in evidence.steps if step.lr is not None]
+    if len(rated) < MIN_STEPS:
         return untested(f"only {len(rated)} steps with a learning rate were seen")
-    zero = [s for s in rated if not any(s.get("rates") or [s["lr"]])]
+    zero = [rates for rates in rated if not any(rates)]
     part = share(len(zero), len(rated))
-    if part < MOST:
-        highest = max(max(s.get("rates") or [s["lr"]]) for s in rated)
+    if part < MIN_ZERO_SHARE:
+        highest = max(max(rates) for rates in rated)
         return refuted(f"the rate is 0 in {len(zero)} of {len(rated)} steps, {highest:.3g} at most")
     because = f"The learning rate is 0 in {len(zero)} of {len(rated)} steps; it should be above 0."
-    made = [s.get("place") for s in evidence.settings.get("schedulers", ())]
+    made = [scheduler.place for scheduler in evidence.settings.schedulers]
     where = setting_place(evidence, "schedule") or first_place(made) or optimizer_place(evidence)
     return Judgement(
         Status.PROVEN,
@@ -56,7 +56,7 @@ CAUSE = Cause(
     Stage.OPTIMIZER,
     "the learning rate is 0",
     judge,
-    ("rates",),
+    limits=(MIN_ZERO_SHARE, MIN_STEPS),
     overlaps=("schedule_too_fast", "lr_too_low"),
     voids_trials=True,
 )

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.interventions.loss.follow_cross_entropy import FollowCrossEntropy
-from lossleuth.probes.data.alignment import alignment, supervision
+from lossleuth.tape.roles.alignment import alignment, supervision
 from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.window import Backward, Window
 

@@ -10,15 +10,10 @@ from torch import Tensor
 
 from lossleuth.interventions.gradient.follow_true_gradient import put_gradients
 from lossleuth.interventions.intervention import Intervention, parameters_of
-from lossleuth.probes.loss.true_loss import (
-    cross_entropy_of,
-    logit_rows,
-    loss_read,
-    supervised_roles,
-    true_targets,
-)
+from lossleuth.probes.loss.true_loss import cross_entropy_of, logit_rows, true_targets
 from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.replay.replay import Cuts, Replay
+from lossleuth.tape.roles.loss_roles import loss_read, supervised_roles
 from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.window import Backward, Window
 

@@ -18,6 +18,8 @@ from torch._ops import OpOverload
 from torch.utils import _python_dispatch as dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from lossleuth.findings.no_autograd import HandStep
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.observe.failures import Failures
 from lossleuth.observe.stop import Limit, StopRun
 from lossleuth.tape.capture.compiler_marks import ours
@@ -56,7 +58,7 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         self,
         steps: Collection[int],
         limit: Limit,
-        look: Callable[[Window], dict[str, Any]],
+        look: Callable[[Window], RecordedStep],
         told: Callable[[str, dict[str, Any]], None],
         failures: Failures,
     ) -> None:
@@ -187,17 +189,17 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         # Whoever looks computes as well, and no loop is to be found in that.
         with dispatch._disable_current_modes(), neutral(wide=False, gradients=True):
             found = self._look(recorder.window)
-        step = found.get("hand_step")
+        step = found.first(HandStep)
         if step is None:
             if not self._cycle.is_settled:
                 self._cycle.give_up()
                 self._begin_again()
             return
-        self._loss_key = (step["loss_place"], step["loss_operation"])
-        self._loss = step["loss"]
+        self._loss_key = (step.loss_place, step.loss_operation)
+        self._loss = step.loss
         self._cycle.settle()
         self._tell_rows()
-        self._told("tape", {"step": recorder.window.step} | found)
+        self._told("tape", found.plain())
 
     def _stop_in_time(self) -> None:
         if self._limit.is_reached(self.steps, self.steps + 1):

@@ -9,11 +9,12 @@ from typing import Any
 
 from torch import Tensor
 
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.observe.failures import Failures
 from lossleuth.observe.no_autograd.loop_finder import HandLoop
 from lossleuth.observe.seeds import shift_seeds
 from lossleuth.observe.stop import Limit
-from lossleuth.probes.look import look_at_hand_step
+from lossleuth.probes.run import look_at_hand_step
 from lossleuth.record.write import RecordWriter
 from lossleuth.tape.window import Window
 
@@ -60,8 +61,8 @@ class ByHand:
         else:
             self._writer.event(kind, data)
 
-    def _look(self, window: Window) -> dict[str, Any]:
-        return look_at_hand_step(window, names_in_script(window))
+    def _look(self, window: Window) -> RecordedStep:
+        return look_at_hand_step(window, names_in_script)
 
 
 def names_in_script(window: Window) -> dict[int, str]:

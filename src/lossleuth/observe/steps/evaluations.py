@@ -7,9 +7,9 @@ a teacher has some at every step. Once two are known, the next can be foreseen a
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
+from lossleuth.findings.evaluation import Evaluation
 from lossleuth.tape.window import Window
 
 # Recordings that are begun for the sake of an evaluation, and those that are enough.
@@ -71,9 +71,9 @@ class Evaluations:
             self._begun += self._is_due
         return self._is_due
 
-    def looked(self, found: Mapping[str, Any] | None) -> None:
+    def looked(self, found: Evaluation | None) -> None:
         """A recording was looked at, with this evaluation in it."""
-        if found is not None and found["metrics"] and self._step:
+        if found is not None and found.metrics and self._step:
             self._found += 1
 
     def is_too_long(self, window: Window) -> bool:
@@ -89,17 +89,6 @@ def _following(steps: list[int]) -> int | None:
     """
     known = [0, *steps][-2:]
     return 2 * known[1] - known[0] if len(known) > 1 and known[1] > known[0] else None
-
-
-def kind_of(found: Mapping[str, Any]) -> str:
-    """What a look at a recording is called in the record.
-
-    >>> kind_of({"step": 3, "true_loss": {}})
-    'true_loss'
-    """
-    if "gradient_truth" in found:
-        return "tape"
-    return "true_loss" if "true_loss" in found else "evaluation"
 
 
 def printed_so_far() -> int:

@@ -12,13 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.native.handles import handles
 from lossleuth.observe.failures import Failures
 from lossleuth.observe.guard import guarded
 from lossleuth.observe.sampling import is_sampled
 from lossleuth.observe.steps.activations import Activations
 from lossleuth.observe.steps.clipping import Clip, kept, value_clip_effect
-from lossleuth.observe.steps.evaluations import Evaluations, kind_of
+from lossleuth.observe.steps.evaluations import Evaluations
 from lossleuth.observe.steps.parameters.readings import READINGS
 from lossleuth.observe.steps.parameters.table import ParameterTable
 from lossleuth.observe.steps.phases import Phases
@@ -31,7 +32,8 @@ from lossleuth.observe.steps.trace_origins import Known, origins
 from lossleuth.observe.steps.updates.missing_update import unfinished
 from lossleuth.observe.steps.updates.unseen import UnseenUpdates
 from lossleuth.places import reading_place, user_place
-from lossleuth.probes.look import Places, look_at, look_at_loss
+from lossleuth.probes.analysis import RunMemory
+from lossleuth.probes.run import measure_true_loss, run_probes
 from lossleuth.record.write import RecordWriter
 from lossleuth.tape.window import Window
 
@@ -79,10 +81,12 @@ class Observer:
         self._unscaled: tuple[Callable[[], Any], Any] = (lambda: None, None)
         self._activations = Activations()
         self._own_before = 0.0
-        only_loss, places, seen = set(loss_steps) - set(tape), Places(), Evaluations(tape)
+        only_loss, memory, seen = set(loss_steps) - set(tape), RunMemory(), Evaluations(tape)
 
-        def look(window: Window) -> dict[str, Any]:
-            return look_at_loss(window) if window.step in only_loss else look_at(window, places)
+        def look(window: Window) -> RecordedStep:
+            if window.step in only_loss:
+                return measure_true_loss(window)
+            return run_probes(window, memory)
 
         self.taping = Taping({*tape, *loss_steps}, look, self.model_called, failures, seen)
         # Told when the program was seen to update its parameters itself.
@@ -293,7 +297,7 @@ class Observer:
     def _end_tape(self, step: int) -> None:
         found = self.taping.end(step, self._table.name_of)
         if found is not None:
-            self._event(kind_of(found), found)
+            self._event(found.part, found.plain())
 
     def _event(self, kind: str, data: dict[str, Any]) -> None:
         self._closed.write()

@@ -8,24 +8,27 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from lossleuth.findings.evaluation import Evaluation
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.observe.failures import Failures
 from lossleuth.observe.module_hooks import listen_to_modules
 from lossleuth.observe.steps.evaluations import Evaluations, printed_so_far
-from lossleuth.probes.gradient.backward_hooks import place_of_hook
-from lossleuth.probes.look import look_at_evaluation
+from lossleuth.probes.gradient.backward_hook import place_of_hook
+from lossleuth.probes.run import look_at_evaluation
 from lossleuth.tape.capture.compiler_marks import around, ours
 from lossleuth.tape.capture.dispatch import Capture
 from lossleuth.tape.capture.recorder import Recorder
 from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.window import Backward, Window
 
-Look = Callable[[Window], dict[str, Any]]
+Look = Callable[[Window], RecordedStep]
 # Backward passes of one step that are recorded.
 MOST_BACKWARDS = 64
 # Until then, optimizers are those that the program begins with; after a later one, which steps of
@@ -121,7 +124,7 @@ class Taping:
         self._printed_before = printed_so_far()
         self._unlisten = listen_to_modules(self._leave_module, self._enter_module)
 
-    def end(self, step: int, names: Callable[[Tensor], str | None]) -> dict[str, Any] | None:
+    def end(self, step: int, names: Callable[[Tensor], str | None]) -> RecordedStep | None:
         """This step is over: look at its recording, if there is one and the time is right."""
         if self._recorder is None or self._recorder.window.step > step:
             return None
@@ -143,7 +146,7 @@ class Taping:
 
     def _looked_at_window(
         self, window: Window, names: Callable[[Tensor], str | None]
-    ) -> dict[str, Any] | None:
+    ) -> RecordedStep | None:
         looked_at = window.step in self._looked_at
         if not window.backwards and not window.updates:
             # After the last update there may be an evaluation, and nothing else.
@@ -162,9 +165,9 @@ class Taping:
             # What torch has to say about our computations is not for the program's user.
             with warnings.catch_warnings(), neutral(wide=False, gradients=True):
                 warnings.simplefilter("ignore")
-                found: dict[str, Any] = {"step": window.step} | look(window)
-            self.evaluations.looked(found.get("evaluation"))
-            return found | {"printed": [self._printed_before, printed_so_far()]}
+                found = look(window)
+            self.evaluations.looked(found.first(Evaluation))
+            return replace(found, printed=(self._printed_before, printed_so_far()))
         finally:
             self.looking = False
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+from lossleuth.findings.data import DataSize
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.window import Window
 
 
-def supply(window: Window, roles: Roles | None) -> int | None:
+def data_size(window: Window, roles: Roles | None) -> DataSize | None:
     """Elements of the largest tensor of whole numbers behind the tokens; None if not known."""
     if roles is None or roles.tokens is None:
         return None
@@ -21,7 +23,7 @@ def supply(window: Window, roles: Roles | None) -> int | None:
         for i in numbers
         if i in tape.leaves and not tape.layouts[i].dtype.is_floating_point
     ]
-    return max(sizes, default=None)
+    return DataSize(max(sizes)) if sizes else None
 
 
 def _storage(tensor: object) -> int:
@@ -30,3 +32,6 @@ def _storage(tensor: object) -> int:
         return int(tensor.untyped_storage().nbytes() // tensor.element_size())  # type: ignore[attr-defined]  # a tensor
     except (RuntimeError, NotImplementedError):
         return 0
+
+
+PROBE = Probe(DataSize, lambda a: data_size(a.window, a.roles))

@@ -6,43 +6,32 @@ hardly occurs anywhere else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
-from lossleuth.probes.data.alignment import row_places
+from lossleuth.findings.data import Padding
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.alignment import row_places
 from lossleuth.tape.roles.roles import Roles, recorded_value, token_values
 from lossleuth.tape.window import Window
-
-
-@dataclass(frozen=True)
-class Padding:
-    """The padding token, the share of positions that are padding, and how many are supervised."""
-
-    token: int | None
-    share: float
-    supervised_pads: int
-    supervised: int
-    untested: str | None = None
 
 
 def padding(window: Window, roles: Roles | None) -> Padding:
     """Find the padding, then look at the targets there."""
     if roles is None or roles.targets is None or roles.scores is None or roles.logits is None:
-        return Padding(None, 0.0, 0, 0, "no targets that a loss picks by were found")
+        return Padding(None, 0.0, 0, 0, untested="no targets that a loss picks by were found")
     tokens = token_values(window.tape, roles)
     if tokens is None or tokens.dim() != 2 or len(tokens) < 2:
-        return Padding(None, 0.0, 0, 0, "the tokens are not rows of positions")
+        return Padding(None, 0.0, 0, 0, untested="the tokens are not rows of positions")
     token, past = past_the_end(tokens)
     try:
         places = row_places(window, roles, tokens)
         targets = recorded_value(window.tape, roles.targets, roles.run.at).reshape(-1)
     except CannotReplay as reason:
-        return Padding(token, 0.0, 0, 0, str(reason))
+        return Padding(token, 0.0, 0, 0, untested=str(reason))
     if len(places) != len(targets):
-        return Padding(token, 0.0, 0, 0, "as many targets as rows of scores expected")
+        return Padding(token, 0.0, 0, 0, untested="as many targets as rows of scores expected")
     counted = targets != (-100 if roles.ignored is None else roles.ignored)
     supervised = int(counted.sum())
     if token is None:
@@ -68,3 +57,6 @@ def past_the_end(tokens: Tensor) -> tuple[int | None, Tensor]:
     if runs * 2 < len(tokens) or not varied or not rare_inside:
         return None, torch.zeros_like(is_token)
     return token, trailing
+
+
+PROBE = Probe(Padding, lambda a: padding(a.window, a.roles))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lossleuth.findings.data import TargetLines
 from lossleuth.places import is_library
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Window
@@ -26,21 +26,7 @@ _FILLS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class TargetPlaces:
-    """Places as file:line, the last first; `loss` is where targets are compared with logits."""
-
-    loss: str | None
-    # Lines that chose which elements are targets, and which logits they are compared with.
-    targets: tuple[str, ...]
-    logits: tuple[str, ...]
-    # Lines that only passed the targets on.
-    passed: tuple[str, ...] = ()
-    # Lines that put one number, such as one that is ignored, in the place of targets.
-    filled: tuple[str, ...] = ()
-
-
-def target_places(window: Window, roles: Roles | None) -> TargetPlaces | None:
+def target_lines(window: Window, roles: Roles | None) -> TargetLines | None:
     """Walk back from the targets, and from what they are compared with."""
     if roles is None or roles.targets is None or roles.scores_at is None:
         return None
@@ -54,7 +40,7 @@ def target_places(window: Window, roles: Roles | None) -> TargetPlaces | None:
     assert roles.scores is not None
     cut = tape.needed_for([roles.scores], roles.scores_at, since)
     filled = _places([op for op in made if op.name in _FILLS])
-    return TargetPlaces(loss, _choosing(tape, made), _choosing(tape, cut), _places(made), filled)
+    return TargetLines(loss, _choosing(tape, made), _choosing(tape, cut), _places(made), filled)
 
 
 def _choosing(tape: Tape, operations: list[Operation]) -> tuple[str, ...]:
@@ -77,3 +63,6 @@ def _places(operations: list[Operation]) -> tuple[str, ...]:
 def _place(operation: Operation) -> str | None:
     place = operation.place
     return None if place is None or is_library(place.file) else str(place)
+
+
+PROBE = Probe(TargetLines, lambda a: target_lines(a.window, a.roles))

@@ -7,13 +7,13 @@ token and the next, which says whether so many pairs of this text can show a rel
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
-from lossleuth.probes.data.alignment import OFFSETS, is_counted, supervision
+from lossleuth.findings.data import TargetRelation
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.alignment import OFFSETS, is_counted, supervision
 from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.window import Window
 
@@ -24,23 +24,12 @@ SEED = 4711
 SPREAD = 2654435761
 
 
-@dataclass(frozen=True)
-class Relation:
-    """Standard deviations by which tables of pairs stand out from those of shuffled targets."""
-
-    # For tokens at each offset; targets that are the very token at the best one are left out.
-    targets: dict[int, float]
-    inputs: float
-    count: int
-    untested: str | None = None
-
-
-def relation(window: Window, roles: Roles | None) -> Relation:
+def target_relation(window: Window, roles: Roles | None) -> TargetRelation:
     """How strongly targets depend on tokens around, and each token on the one before."""
     try:
         tokens, places, targets = supervision(window, roles)
     except CannotReplay as reason:
-        return Relation({}, 0.0, 0, str(reason))
+        return TargetRelation({}, 0.0, 0, untested=str(reason))
     assert roles is not None
     rows, columns = places // tokens.shape[1], places % tokens.shape[1]
     counted = is_counted(targets, roles)
@@ -62,7 +51,7 @@ def relation(window: Window, roles: Roles | None) -> Relation:
     count = int(left.sum())
     before, after = tokens[:, :-1].reshape(-1), tokens[:, 1:].reshape(-1)
     order = torch.randperm(len(before), generator=_generator())[: max(count, 1)]
-    return Relation(found, stands_out(before[order], after[order]), count)
+    return TargetRelation(found, stands_out(before[order], after[order]), count)
 
 
 def stands_out(first: Tensor, second: Tensor) -> float:
@@ -97,3 +86,6 @@ def _concentration(a: Tensor, b: Tensor) -> Tensor:
 def _generator() -> torch.Generator:
     # Of its own: the program's random numbers are not touched.
     return torch.Generator().manual_seed(SEED)
+
+
+PROBE = Probe(TargetRelation, lambda a: target_relation(a.window, a.loss_roles))

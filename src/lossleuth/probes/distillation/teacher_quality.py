@@ -6,10 +6,11 @@ Knowledge may be there and yet be of no use: at another place, or under other nu
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from lossleuth.findings.distillation import TeacherQuality
 
 # Places before and after a row at which its target is looked for.
 OFFSETS = range(-2, 3)
@@ -17,25 +18,7 @@ OFFSETS = range(-2, 3)
 MOST_CLASSES = 4096
 
 
-@dataclass(frozen=True)
-class Knowledge:
-    """A teacher's true loss in nats per token, beside the student's on the same tokens."""
-
-    loss: float
-    error: float
-    tokens: int
-    # How far it is behind the student, token by token, and the standard error of that.
-    behind: float
-    behind_error: float
-    # Its loss, were its rows those of places before or after.
-    offsets: dict[str, float]
-    # Its loss on half of the tokens, with its classes renamed as fits the other half best.
-    renamed: float | None
-    renamed_error: float | None
-    entropy: float
-
-
-def known_by(teacher: Tensor, student: Tensor, targets: Tensor) -> Knowledge | None:
+def known_by(teacher: Tensor, student: Tensor, targets: Tensor) -> TeacherQuality | None:
     """Measure scores of teacher and student, a row for each target.
 
     `targets` has a row for each of `OFFSETS`: the targets of the places so far away.
@@ -58,7 +41,7 @@ def known_by(teacher: Tensor, student: Tensor, targets: Tensor) -> Knowledge | N
     share = told[known].exp()
     entropy = float(-torch.where(share > 0, share * told[known], 0.0).sum(-1).mean())
     behind = theirs - ours
-    return Knowledge(
+    return TeacherQuality(
         float(theirs.mean()),
         _error(theirs),
         count,

@@ -6,76 +6,31 @@ says what the teacher says. The teacher is judged by its own loss on the student
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 from torch.nn import functional as F
 
-from lossleuth.probes.data.alignment import sent
+from lossleuth.findings.distillation import TeacherQuality, Teaching
 from lossleuth.probes.distillation.teacher_loss_replay import Blackboard, find_lesson
 from lossleuth.probes.distillation.teacher_quality import (
-    Knowledge,
     is_distribution,
     known_by,
     log_probabilities,
 )
-from lossleuth.probes.loss.true_loss import best_roles, targets_by_place
+from lossleuth.probes.loss.true_loss import targets_by_place
+from lossleuth.probes.probe import Probe
 from lossleuth.probes.update.owners import held_by_optimizers
 from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.alignment import sent
 from lossleuth.tape.roles.find_teacher import Lesson
+from lossleuth.tape.roles.loss_roles import best_roles
 from lossleuth.tape.roles.roles import Roles, recorded_value, tokens_behind
 from lossleuth.tape.window import Window, dense
 
 # Temperatures at which the same batch is looked at again.
 TEMPERATURES = (1.0, 2.0, 4.0, 8.0)
 MOST_NAMES = 4
-
-
-@dataclass(frozen=True)
-class Teaching:
-    """A lesson in numbers; None where something could not be had."""
-
-    # Where the teacher's scores are made, and where each side is taken up by the comparison.
-    made_at: str | None
-    teacher_at: str | None
-    student_at: str | None
-    # Where the lesson is added to what labels ask for.
-    mixed_at: str | None
-    classes: int
-    rows: int
-    # Whether the student has labels too, and whether the teacher answers within the step.
-    has_labels: bool
-    computed: bool
-    student_temperature: float | None
-    teacher_temperature: float | None
-    # Share of the squared gradient that goes into what only the target is made of, and into what.
-    target_share: float
-    target_parameters: tuple[str, ...]
-    # Whether that is all that the target is made of, and nothing in it is fixed.
-    target_whole: bool
-    # What the lesson asks for where the student already says what the teacher says, against what
-    # it asks for now; and how much of that is a pull towards the labels.
-    pull_at_goal: float | None
-    pull_to_labels: float | None
-    # What multiplies the divergence of a position, and the cross-entropy of one; how well the first
-    # fits; the lesson's share of what is asked of the logits.
-    weight: float | None
-    weight_fit: float | None
-    label_weight: float | None
-    share: float | None
-    micro_batches: int
-    # Divergence in nats between the teacher with and without dropout.
-    dropout: float | None
-    # Share of the tokens that teacher and student both see at the same place.
-    same_input: float | None
-    # T² times the divergence, and T² times the length of its gradient, by temperature.
-    levels: dict[str, tuple[float, float]]
-    knowledge: Knowledge | None = None
-    # What it would know of the student's own input.
-    with_same_input: Knowledge | None = None
-    untested: str | None = None
 
 
 def teaching(window: Window, roles: Roles | None) -> Teaching | None:
@@ -200,7 +155,7 @@ def _targets(window: Window, lesson: Lesson, rows: int) -> Tensor | None:
 
 def _knowledge(
     lesson: Lesson, student: Tensor, teacher: Tensor, targets: Tensor | None
-) -> Knowledge | None:
+) -> TeacherQuality | None:
     if targets is None:
         return None
     ours = student / (lesson.student.factor or 1.0)
@@ -282,7 +237,7 @@ def _demands(window: Window, board: Blackboard) -> tuple[float | None, float | N
 
 def _input(
     window: Window, lesson: Lesson, board: Blackboard, targets: Tensor | None
-) -> tuple[float | None, Knowledge | None]:
+) -> tuple[float | None, TeacherQuality | None]:
     """Whether the teacher sees what the student sees, and what it would know if it did."""
     tape = window.tape
     ours = tokens_behind(tape, lesson.student.logits, lesson.classes)
@@ -314,3 +269,6 @@ def _levels(lesson: Lesson, student: Tensor, teacher: Tensor) -> dict[str, tuple
         length = float((said.exp() - told.exp()).norm(dim=-1).mean())
         found[f"{heat:g}"] = (heat**2 * _divergence(told, said), heat * length)
     return found
+
+
+PROBE = Probe(Teaching, lambda a: teaching(a.window, a.roles))

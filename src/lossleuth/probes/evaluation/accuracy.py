@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lossleuth.probes.data.alignment import OFFSETS
+from lossleuth.findings.evaluation import Accuracy
 from lossleuth.tape.replay.index import Index, without_graph
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.alignment import OFFSETS
 from lossleuth.tape.roles.roles import MOVES, tokens_of
 from lossleuth.tape.tape import Operation
 from lossleuth.tape.window import Window
@@ -23,20 +24,6 @@ from lossleuth.tape.window import Window
 MOST_COMPARED = 16
 # Operations that find the best guess, and which of their results is its number.
 GUESSES = {"argmax": 0, "max": 1}
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """The share of right guesses, and what it would be against the next token."""
-
-    value: float
-    aligned: float | None
-    count: int
-    # The offset that explains most labels, its share, and that of the next token.
-    offset: int | None
-    explained: float
-    next_explained: float
-    place: str | None
 
 
 @dataclass(frozen=True)

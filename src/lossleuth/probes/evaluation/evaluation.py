@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from lossleuth.probes.data.alignment import OFFSETS
-from lossleuth.probes.evaluation.accuracy import Accuracy, accuracies
+from lossleuth.findings.evaluation import Evaluation, Metric, MetricValue
+from lossleuth.probes.evaluation.accuracy import accuracies
 from lossleuth.probes.evaluation.batches import EvaluatedBatch, evaluated_batches
 from lossleuth.probes.evaluation.counted_rows import Counted, counted_rows
 from lossleuth.probes.evaluation.metric_scalars import MetricScalar, metric_scalars
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.index import Index
 from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.alignment import OFFSETS
 from lossleuth.tape.window import Window
 
 # How near a number has to be to a sum of cross-entropies to be one.
@@ -30,65 +31,6 @@ SAME = 1e-5
 FAINT = 0.02
 # What a number is taken through without becoming another one.
 _SAME = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One number taken out of an evaluation, in nats per token where it is a cross-entropy."""
-
-    value: float
-    # The batches that it is of, and how many texts and counted tokens these have.
-    batches: tuple[int, ...]
-    texts: int
-    count: int
-    # A weighted mean of cross-entropies ("mean"), that of a sum, its exponential, or none of these.
-    kind: str
-    # Whether the last thing that was done to it is an exponential.
-    is_exponential: bool = False
-    # What it is as a mean over what it counts, and that mean with one thing put right.
-    mean: float | None = None
-    evenly: float | None = None
-    # The mean of the means of its batches, and the same with batches weighing as many texts.
-    by_batch: float | None = None
-    by_text: float | None = None
-    unpadded: float | None = None
-    undropped: float | None = None
-    aligned: float | None = None
-    # All of them put right.
-    true: float | None = None
-    # Padded positions that count; the offset of the targets, with the share that it explains and
-    # the share that the next token explains.
-    pads: int = 0
-    offset: int | None = None
-    explained: float = 0.0
-    next_explained: float = 0.0
-    # What rounding makes of the value.
-    floor: float = 0.0
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A line that takes the same number out of batch after batch."""
-
-    place: str | None
-    # Whether the user's own code reads it.
-    read: bool
-    numbers: list[Measured] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """All evaluations of one recorded stretch."""
-
-    batches: int
-    # True loss over all batches, every token weighing the same, and how many tokens that is.
-    true: float | None
-    count: int
-    metrics: list[Metric]
-    accuracies: list[Accuracy] = field(default_factory=list)
-    # Whether some batches were left out, and why.
-    whole: bool = True
-    untested: str | None = None
 
 
 def evaluation(window: Window) -> Evaluation | None:
@@ -135,7 +77,7 @@ Truths = dict[int, tuple[float, float, int]]
 
 def _measured(
     index: Index, scalar: MetricScalar, batches: Sequence[EvaluatedBatch]
-) -> tuple[Measured, Truths]:
+) -> tuple[MetricValue, Truths]:
     """One number taken apart; also the true loss of each batch, as far as this number tells."""
     chosen = [batches[i] for i in scalar.batches]
     value, derivatives = _differentiated(index, scalar, chosen)
@@ -157,7 +99,7 @@ def _measured(
         total, weight = sum(p.total for p in parts), sum(p.weight for p in parts)
         kind, scale = _kind(value, total, weight, parts)
     if kind == "other":
-        other = Measured(
+        other = MetricValue(
             given,
             scalar.batches,
             texts,
@@ -174,7 +116,7 @@ def _measured(
     real = sum(p.real_weight for p in parts) / scale
     reals = sum(p.real_count for p in parts)
     means = [p.total / p.weight for p in parts]
-    counted = Measured(
+    counted = MetricValue(
         given,
         scalar.batches,
         texts,
@@ -333,3 +275,6 @@ def _offset(parts: Sequence[_Part]) -> tuple[int | None, float, float]:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [v for v in values if v is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+PROBE = Probe(Evaluation, lambda a: evaluation(a.window))

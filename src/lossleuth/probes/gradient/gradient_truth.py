@@ -8,44 +8,18 @@ the recorded types: what rounding alone does.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from math import nan
 
 import torch
-from torch import Tensor
 
+from lossleuth.findings.gradient import GradientTruth, ParameterTruth
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import compared, norm
 from lossleuth.tape.replay.gradients import replayed_gradients as replayed_gradients
 from lossleuth.tape.replay.gradients import shared_gradients
 from lossleuth.tape.replay.opacity import hidden_parameters
 from lossleuth.tape.replay.substitutes import CannotReplay
-from lossleuth.tape.window import Backward, Gradients, Window, dense
-
-
-@dataclass(frozen=True)
-class ParameterTruth:
-    """One parameter: its error as a share of the whole gradient's norm, and the floor of that."""
-
-    name: str
-    error: float
-    floor: float
-    used_norm: float
-    true_norm: float
-    untested: str | None = None
-
-
-@dataclass(frozen=True)
-class GradientTruth:
-    """The whole gradient of one backward pass; `untested` says why nothing can be said."""
-
-    error: float
-    floor: float
-    cosine: float
-    scale: float
-    # Slope of the loss along the gradient that was used, over what it would be if that were true.
-    directional: float
-    parameters: tuple[ParameterTruth, ...]
-    untested: str | None = None
+from lossleuth.tape.window import Backward, Window, dense
 
 
 def gradient_truth(window: Window, run: Backward) -> GradientTruth:
@@ -53,12 +27,12 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
     earlier = window.backwards[: window.backwards.index(run) + 1]
     if any(other.creates_graph for other in earlier):
         reason = "the loss may depend on a gradient (of higher order), which is not recorded"
-        return GradientTruth(nan, nan, nan, nan, nan, (), reason)
+        return GradientTruth(nan, nan, nan, nan, nan, (), untested=reason)
     try:
         true = shared_gradients(window, run, wide=True).gradients
         noisy = shared_gradients(window, run, wide=False).gradients
     except CannotReplay as reason:
-        return GradientTruth(nan, nan, nan, nan, nan, (), str(reason))
+        return GradientTruth(nan, nan, nan, nan, nan, (), untested=str(reason))
     roots = [root for root in run.roots if root is not None]
     hidden = hidden_parameters(window.tape, roots, run.at)
     found = {i: compared(run.added_to(i), true.get(i), noisy.get(i)) for i in run.after}
@@ -80,7 +54,9 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
     )
     tested = [row for row in every if row.untested is None]
     if not tested:
-        return GradientTruth(nan, nan, nan, nan, nan, every, every[0].untested if every else "none")
+        return GradientTruth(
+            nan, nan, nan, nan, nan, every, untested=every[0].untested if every else "none"
+        )
     # Of two sides and the third of a triangle, which are known already.
     dot = sum(r.used_norm**2 + r.true_norm**2 - (r.error * unit) ** 2 for r in tested) / 2
     size = math.hypot(*(row.used_norm for row in tested))
@@ -94,28 +70,12 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
     )
 
 
-def stale_share(window: Window) -> float | None:
-    """Size of the gradient that was there before the step's first backward pass, over its own.
-
-    0 where gradients were cleared. Later passes of the step add to those before on purpose.
-    """
-    runs = [run for run in window.backwards if not run.returned]
-    if not runs:
-        return None
-    held = {id(p) for update in window.updates for p in update.parameters}
-    leaves = window.tape.leaves
-
-    def used(gradients: Gradients) -> list[Tensor | None]:
-        # What no optimizer holds is nobody's to clear.
-        return [g for i, g in gradients.items() if not held or id(leaves[i]) in held]
-
-    size = norm(used(runs[0].added()))
-    return norm(used(runs[0].before)) / size if size else None
-
-
 def _lost_in_sum(run: Backward, number: int) -> float:
     """What rounding takes when a gradient is added to a larger one that was there before."""
     before, after = run.before.get(number), run.after.get(number)
     if before is None or after is None or run.returned or not after.is_floating_point():
         return 0.0
     return torch.finfo(after.dtype).eps * norm([dense(after)])
+
+
+PROBE = Probe(GradientTruth, lambda a: [gradient_truth(a.window, run) for run in a.backwards])

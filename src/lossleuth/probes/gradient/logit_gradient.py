@@ -7,27 +7,15 @@ cosine is 1 and their ratio is the factor that the loss was multiplied by.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch.nn import functional as F
 
+from lossleuth.findings.gradient import LogitGradient
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import recorded_value, roles_of
 from lossleuth.tape.window import Backward, Window
-
-
-@dataclass(frozen=True)
-class LogitGradient:
-    """One backward pass: direction and size against cross-entropy's own gradient."""
-
-    cosine: float | None
-    scale: float | None
-    # Supervised targets, and the mean cross-entropy over them.
-    count: int
-    loss: float | None
-    untested: str | None = None
 
 
 def logit_gradients(window: Window) -> list[LogitGradient]:
@@ -39,10 +27,10 @@ def logit_gradient(window: Window, run: Backward) -> LogitGradient:
     """Compare for one backward pass."""
     tape = window.tape
     if any(root is None for root in run.roots):
-        return LogitGradient(None, None, 0, None, "the loss was made before the window")
+        return LogitGradient(None, None, 0, None, untested="the loss was made before the window")
     roles = roles_of(tape, run)
     if roles.scores is None or roles.targets is None or roles.scores_at is None:
-        return LogitGradient(None, None, 0, None, "no logits and targets were found")
+        return LogitGradient(None, None, 0, None, untested="no logits and targets were found")
     try:
         replay = Replay(tape)
         scores = replay.run([roles.scores], before=roles.scores_at)[roles.scores]
@@ -66,23 +54,28 @@ def logit_gradient(window: Window, run: Backward) -> LogitGradient:
             used = used * float(seed)
         targets = recorded_value(tape, roles.targets, run.at)
     except CannotReplay as reason:
-        return LogitGradient(None, None, 0, None, str(reason))
+        return LogitGradient(None, None, 0, None, untested=str(reason))
     rows = scores.detach().movedim(roles.class_axis, -1).reshape(-1, scores.shape[roles.class_axis])
     flat = used.movedim(roles.class_axis, -1).reshape(rows.shape)
     targets = targets.reshape(-1)
     if len(targets) != len(rows):
-        return LogitGradient(None, None, 0, None, "as many targets as rows of logits expected")
+        return LogitGradient(
+            None, None, 0, None, untested="as many targets as rows of logits expected"
+        )
     ignored = -100 if roles.ignored is None else roles.ignored
     counted = (targets != ignored) & (targets >= 0) & (targets < rows.shape[1])
     count = int(counted.sum())
     if not count:
-        return LogitGradient(None, None, 0, None, "no target is supervised")
+        return LogitGradient(None, None, 0, None, untested="no target is supervised")
     rows = rows.requires_grad_()
     loss = F.cross_entropy(rows[counted], targets[counted].long())
     (own,) = torch.autograd.grad(loss, [rows])
     dot, size, other = float((flat * own).sum()), float(own.norm()), float(flat.norm())
     if not size or not other:
         return LogitGradient(
-            None, None, count, float(loss.detach()), "a gradient of the logits is zero"
+            None, None, count, float(loss.detach()), untested="a gradient of the logits is zero"
         )
     return LogitGradient(dot / (size * other), dot / size**2, count, float(loss.detach()))
+
+
+PROBE = Probe(LogitGradient, lambda a: logit_gradients(a.window))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.places import is_library
-from lossleuth.probes.model.leaks import others_than
+from lossleuth.probes.model.other_tokens import others_than
 from lossleuth.tape.op_schemas import tensors_in
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.replay.substitutes import CannotReplay

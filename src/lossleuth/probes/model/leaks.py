@@ -13,9 +13,18 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from lossleuth.probes.data.alignment import alignment, is_counted, supervision
+from lossleuth.findings.model import Leaks
+from lossleuth.probes.analysis import Analysis
+from lossleuth.probes.model.leak_lines import (
+    batch_leak_place,
+    future_leak_place,
+    lost_input_place,
+)
+from lossleuth.probes.model.other_tokens import others_than
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.alignment import alignment, is_counted, supervision
 from lossleuth.tape.roles.roles import Roles, token_values
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Window
@@ -24,53 +33,29 @@ from lossleuth.tape.window import Window
 ROUNDING = 1e4
 
 
-@dataclass(frozen=True)
-class Leaks:
-    """Largest changes of logits, as shares of their standard deviation."""
-
-    # At supervised positions before the changed one; exactly 0 in a causal model.
-    future: float | None
-    # In rows other than the changed one.
-    batch: float | None
-    # At the changed position itself, where 0 means that the input does not matter.
-    own: float | None
-    # At the last position when two tokens before it are exchanged.
-    order: float | None
-    untested: str | None = None
-    # Where the first two come in, as file:line.
-    places: tuple[str, ...] = ()
-    batch_places: tuple[str, ...] = ()
-    # Where the input is lost, if it does not matter.
-    lost_places: tuple[str, ...] = ()
-    # Changes up to this come from rounding, where a change of tokens changes how work is cut up.
-    floor: float = ROUNDING * 2.0**-52
-    # What `future` would be, of a model that is not asked for the next token and so may see all.
-    beyond: float | None = None
-
-
 def leaks(window: Window, roles: Roles | None) -> Leaks:
     """Change tokens and see which logits move."""
     watched = None if roles is None else roles.logits
     if roles is not None and roles.features is not None:
         watched = roles.features.number
     if roles is None or watched is None or roles.tokens is None:
-        return Leaks(None, None, None, None, "no logits that depend on tokens were found")
+        return Leaks(None, None, None, None, untested="no logits that depend on tokens were found")
     tape, tokens = window.tape, token_values(window.tape, roles)
     if tokens is None or tokens.dim() != 2:
-        return Leaks(None, None, None, None, "the tokens are not rows of positions")
+        return Leaks(None, None, None, None, untested="the tokens are not rows of positions")
     shape = tape.layouts[watched].shape
     width = shape[-1] if roles.features is not None else roles.vocabulary or 1
     if math.prod(shape) != tokens.numel() * width or shape[-1] != width:
-        return Leaks(None, None, None, None, "the logits are not one row per token")
+        return Leaks(None, None, None, None, untested="the logits are not one row per token")
     found = alignment(window, roles)
     texts = _Texts(tape, roles, watched, tokens, found.time_axis)
     supervised = _supervised(window, roles, tokens)
     if texts.tokens.shape[1] < 2:
-        return Leaks(None, None, None, None, "the tokens are not rows of positions")
+        return Leaks(None, None, None, None, untested="the tokens are not rows of positions")
     try:
         measured = _measure(texts, supervised if found.time_axis else supervised.t())
     except CannotReplay as reason:
-        return Leaks(None, None, None, None, str(reason))
+        return Leaks(None, None, None, None, untested=str(reason))
     asked_for_next = found.untested is not None or found.shares.get(1, 0.0) > 0.5
     if not asked_for_next and (measured.future or 0.0) > measured.floor:
         # A model that sees its whole input may, if it is not asked for what comes next.
@@ -152,11 +137,25 @@ def _measure(texts: _Texts, supervised: Tensor) -> Leaks:
     return Leaks(future, batch, own, order, floor=floor)
 
 
-def others_than(tokens: Tensor, present: Tensor) -> Tensor:
-    """For each token another one that occurs in the batch."""
-    known = torch.unique(tokens)
-    if len(known) < 2:
-        raise CannotReplay("the batch holds one token only")
-    place = torch.searchsorted(known, present.contiguous())
-    far: Tensor = known[(place + 1 + len(known) // 2) % len(known)]
-    return torch.where(far != present, far, known[(place + 1) % len(known)])
+def located_leaks(analysis: Analysis) -> Leaks:
+    """Leaks, and for those that are there the place where they come in.
+
+    A place is looked for once in a run.
+    """
+    window, roles, memory = analysis.window, analysis.roles, analysis.memory
+    found = leaks(window, roles)
+    if roles is None:
+        return found
+    if found.future is not None and found.future > found.floor:
+        place = memory.place("future leak", lambda: future_leak_place(window, roles))
+        found = replace(found, places=() if place is None else (place,))
+    if found.batch is not None and found.batch > found.floor:
+        place = memory.place("batch leak", lambda: batch_leak_place(window, roles))
+        found = replace(found, batch_places=() if place is None else (place,))
+    if found.own is not None and found.own <= found.floor:
+        place = memory.place("lost input", lambda: lost_input_place(window, roles))
+        found = replace(found, lost_places=() if place is None else (place,))
+    return found
+
+
+PROBE = Probe(Leaks, located_leaks)

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
+from lossleuth.findings.model import Softmaxes
 from lossleuth.probes.model.attention_axes import crossed_weights
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import MOVES, PICKS, Roles
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Window
-
-
-@dataclass(frozen=True)
-class Softmaxes:
-    """What goes into the loss's softmax, and softmaxes over another axis than they are used on."""
-
-    # Largest distance of a row's sum from 1, where no entry is negative; else None.
-    probability_gap: float | None
-    # Share of the classes that stand where the logits had them.
-    classes_in_place: float | None
-    # Where the loss's softmax was taken.
-    place: str | None
-    # Softmaxes whose result is summed over an axis that was not made to sum to 1.
-    crossed: tuple[tuple[str | None, int | None], ...]
-    # The axis of the loss's softmax, if targets are picked along another one.
-    picked_elsewhere: bool = False
-    # Where the softmax before that one was taken, if there is one.
-    inner_place: str | None = None
-    untested: str | None = None
 
 
 def softmaxes(window: Window, roles: Roles | None) -> Softmaxes:
@@ -134,3 +115,6 @@ def _arrives(
             return True
     along = arrived.movedim(picked, -1)
     return along.shape[-1] == len(numbers) and bool((along == numbers).all())
+
+
+PROBE = Probe(Softmaxes, lambda a: softmaxes(a.window, a.roles))

@@ -6,28 +6,16 @@ gradient is compared with the one that the optimizer was given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
+from lossleuth.findings.no_autograd import HandGradient
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import distance, norm
 from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Read
 from lossleuth.tape.window import Update, Window
-
-
-@dataclass(frozen=True)
-class HandGradient:
-    """A number that was read: how the gradient that was used compares with its true gradient."""
-
-    value: float
-    place: str | None
-    error: float
-    floor: float
-    cosine: float
-    scale: float
 
 
 def hand_gradients(window: Window) -> list[HandGradient]:
@@ -87,3 +75,6 @@ def _true(window: Window, read: Read, numbers: list[int], *, wide: bool) -> dict
         i: torch.zeros_like(leaves[i]).double() if g is None else g.double()
         for i, g in zip(leaves, found, strict=True)
     }
+
+
+PROBE = Probe(HandGradient, lambda a: hand_gradients(a.window))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from lossleuth.findings.no_autograd import HandStep
 from lossleuth.probes.no_autograd.hand_fault_line import fault_place
 from lossleuth.probes.no_autograd.hand_parts import (
     Truth,
@@ -23,6 +24,7 @@ from lossleuth.probes.no_autograd.hand_parts import (
     scalars_of,
     values_of,
 )
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Window
@@ -38,26 +40,6 @@ NOTHING = 1e-9
 MOST_SCALARS = 12
 # Where nothing is right: so many parameters, with a gradient of at least this cosine.
 FEWEST, ALIKE = 3, 0.1
-
-
-@dataclass(frozen=True)
-class HandStep:
-    """How the gradient that was worked out by hand compares with the true one."""
-
-    loss: float
-    loss_place: str | None
-    # The operation that makes the loss, to know it again in other steps.
-    loss_operation: str
-    right: tuple[str, ...]
-    wrong: tuple[str, ...]
-    # Of the gradient as a whole.
-    error: float
-    floor: float
-    place: str | None
-    # The recorded batch's loss after so many updates of the program's own length.
-    followed: int = 0
-    along_own: float | None = None
-    along_true: float | None = None
 
 
 @dataclass(frozen=True)
@@ -253,3 +235,6 @@ def _update_length(tape: Tape, numbers: list[int]) -> float:
         now = other.get(after[number], tape.leaves[number])
         moved.append((now.double() - tape.value(number).double()).norm())
     return math.hypot(*map(float, moved))
+
+
+PROBE = Probe(HandStep, lambda a: hand_step(a.window, a.names), without_autograd=True)

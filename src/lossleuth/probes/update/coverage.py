@@ -3,50 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from torch import Tensor
 from torch.nn import Parameter
 
+from lossleuth.findings.update import Coverage, Uncovered
+from lossleuth.probes.probe import Probe
 from lossleuth.probes.update.owners import Holder, holder_of
 from lossleuth.tape.replay.distance import norm
 from lossleuth.tape.window import Backward, Gradients, Window
-
-
-@dataclass(frozen=True)
-class Uncovered:
-    """A tensor: its name or shape, elements, where it is used first, and its gradient's norm."""
-
-    name: str
-    elements: int
-    file: str | None
-    line: int | None
-    module: str | None
-    gradient: float
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """What gets a gradient and no update, what is updated and not used, what wants none."""
-
-    # Leaves with a gradient that no optimizer of this step holds.
-    missing: tuple[Uncovered, ...]
-    # Share of the squared gradient norm that falls on those.
-    missing_share: float
-    # Held by an optimizer, used in the step, and not asking for a gradient.
-    frozen: tuple[Uncovered, ...]
-    # Held by an optimizer, asking for a gradient, and not used in the step at all.
-    unused: int
-    held: int
-    # Whether the unused have the shapes of the missing: other copies of the same weights.
-    unused_match_missing: bool
-    # Share of the elements of parameters in use that ask for no gradient, in an optimizer or not.
-    frozen_share: float = 0.0
-    # Share of the trained elements in matrices of less than half the rank of the frozen ones.
-    thin_share: float = 0.0
-    # Of the largest of the missing: whether a module knows it, or the line that hides it from all.
-    missing_registered: bool = False
-    missing_hidden_at: str | None = None
 
 
 def coverage(window: Window) -> Coverage | None:
@@ -143,3 +108,6 @@ def _described(
     leaf = window.tape.leaves[number]
     module = getattr(operation, "module", None)
     return Uncovered(window.name_of(number), leaf.numel(), file, line, module, gradient)
+
+
+PROBE = Probe(Coverage, lambda a: coverage(a.window))

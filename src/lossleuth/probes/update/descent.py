@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from torch import Tensor
 
+from lossleuth.findings.update import Descent
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import norm
 from lossleuth.tape.window import Window, dense
-
-
-@dataclass(frozen=True)
-class Descent:
-    """Cosine between the update and the negative gradient; below 0 it goes up."""
-
-    cosine: float
-    # Share of all that moves, tensor by tensor, that goes up.
-    rising_share: float
 
 
 def descent(window: Window) -> Descent | None:
@@ -52,3 +44,6 @@ def _changes(window: Window) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         before = window.tape.value(number)
         if gradient is not None and before.shape == leaf.shape:
             yield before.detach(), leaf.detach(), gradient
+
+
+PROBE = Probe(Descent, lambda a: descent(a.window))

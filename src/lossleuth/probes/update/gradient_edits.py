@@ -7,10 +7,11 @@ gradient set to zero, is a change of direction that somebody made.
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
 
 from torch import Tensor
 
+from lossleuth.findings.update import GradientEdits
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import distance, norm
 from lossleuth.tape.window import Window, dense
 
@@ -18,20 +19,7 @@ from lossleuth.tape.window import Window, dense
 SLACK = 1e-5
 
 
-@dataclass(frozen=True)
-class Handled:
-    """The factor that most gradients were multiplied by, and those that went another way."""
-
-    factor: float
-    # Name, and the factor of its own if it was only scaled, else None.
-    others: tuple[tuple[str, float | None], ...]
-    # Parameters with a gradient after the backward pass, and those of them that had none, or
-    # zero, at the update.
-    left: int = 0
-    wiped: int = 0
-
-
-def handling(window: Window) -> Handled | None:
+def gradient_edits(window: Window) -> GradientEdits | None:
     """Compare what the last backward pass left with what the update used."""
     runs = [run for run in window.backwards if not run.returned]
     if not runs or not window.updates:
@@ -58,7 +46,7 @@ def handling(window: Window) -> Handled | None:
         if factor is None or abs(factor - usual) > SLACK * max(abs(usual), abs(factor))
     )
     wiped = sum(factor == 0 for factor in scaled)
-    return Handled(usual, others, len(factors), wiped)
+    return GradientEdits(usual, others, len(factors), wiped)
 
 
 def _factor(left: Tensor, used: Tensor | None) -> float | None:
@@ -70,3 +58,6 @@ def _factor(left: Tensor, used: Tensor | None) -> float | None:
     # Summed alike, so that a gradient that nobody touched has a factor of exactly 1.
     factor = float((left * used).sum() / (left * left).sum())
     return factor if distance(used, factor * left) <= SLACK * max(size, norm([used])) else None
+
+
+PROBE = Probe(GradientEdits, lambda a: gradient_edits(a.window))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from lossleuth.findings.update import UpdateLines
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.window import Window
 
 
-def update_places(window: Window) -> list[str]:
+def update_lines(window: Window) -> UpdateLines:
     """File and line of each, in an optimizer of the user's or in the loop itself."""
     tape = window.tape
     groups = {tape.groups[number] for number in tape.parameters}
@@ -15,4 +17,7 @@ def update_places(window: Window) -> list[str]:
         late = bool(window.backwards) and operation.number >= window.backwards[0].at
         if late and operation.place and groups & {tape.groups[i] for i in operation.written}:
             found.setdefault(str(operation.place))
-    return list(found)
+    return UpdateLines(tuple(found))
+
+
+PROBE = Probe(UpdateLines, lambda a: update_lines(a.window))

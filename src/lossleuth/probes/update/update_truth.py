@@ -8,12 +8,13 @@ the one that explains the update is named: so a missing bias correction is seen 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from lossleuth.findings.update import UpdateTruth
+from lossleuth.probes.probe import Probe
 from lossleuth.probes.update.update_rules import Facts, Rule, best_rule
 from lossleuth.tape.replay.distance import distance, norm
 from lossleuth.tape.window import Update, Window
@@ -22,19 +23,6 @@ from lossleuth.tape.window import Update, Window
 MANNERS = ("foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay")
 # A rule explains an update if this share of it or less is left over.
 EXPLAINED = 1e-3
-
-
-@dataclass(frozen=True)
-class UpdateTruth:
-    """One optimizer's step: the share of the update that its rule does not explain."""
-
-    optimizer: str
-    # The rule that was compared with, or that fits best.
-    rule: str
-    error: float
-    floor: float
-    update_norm: float
-    untested: str | None = None
 
 
 def update_truths(window: Window) -> list[UpdateTruth]:
@@ -49,16 +37,16 @@ def _truth(update: Update) -> UpdateTruth:
     moved = [a.double() - b.double() for a, b in zip(update.after, update.before, strict=True)]
     size = norm(moved)
     if not size:
-        return UpdateTruth(name, "none", math.nan, math.nan, 0.0, "nothing was updated")
+        return UpdateTruth(name, "none", math.nan, math.nan, 0.0, untested="nothing was updated")
     if any(g is not None and g.is_sparse for g in update.gradients):
-        return UpdateTruth(name, "none", math.nan, math.nan, size, "sparse gradients")
+        return UpdateTruth(name, "none", math.nan, math.nan, size, untested="sparse gradients")
     if kind.__module__.startswith("torch.optim"):
         try:
             true = _again(update, torch.float64)
             noisy = _again(update, None)
         except Exception as failure:
             reason = f"its own code failed on a copy: {type(failure).__name__}: {failure}"
-            return UpdateTruth(name, name, math.nan, math.nan, size, reason)
+            return UpdateTruth(name, name, math.nan, math.nan, size, untested=reason)
         error = _left(update.after, true) / size
         floor = max(_left(noisy, true), _rounding(true, update.after)) / size
         return UpdateTruth(name, name, error, floor, size)
@@ -125,19 +113,19 @@ def _best_fit(update: Update, name: str, moved: list[Tensor], size: float) -> Up
                 facts.append((i, _facts_of(update, settings, i, gradient)))
         at += settings["count"]
     if not facts:
-        return UpdateTruth(name, "none", math.nan, math.nan, size, "no gradient was used")
+        return UpdateTruth(name, "none", math.nan, math.nan, size, untested="no gradient was used")
     # The weight that moved most has the most digits to tell rules apart by.
     largest = max((known for _, known in facts), key=lambda known: float(known.moved.norm()))
     rule = best_rule(largest)
     if rule is None:
-        return UpdateTruth(name, "none", math.nan, math.nan, size, "no number to go by")
+        return UpdateTruth(name, "none", math.nan, math.nan, size, untested="no number to go by")
     left = math.hypot(*(_unexplained(rule, known) for _, known in facts)) / size
     floor = _rounding([w.double() for w in update.after], update.after) / size
     rounding = [w.abs().double() * torch.finfo(w.dtype).eps for w in update.after]
     floor = max(floor, norm(rounding) / size)
     if not left <= EXPLAINED + floor:
         reason = "no known rule explains the update"
-        return UpdateTruth(name, rule.name, left, floor, size, reason)
+        return UpdateTruth(name, rule.name, left, floor, size, untested=reason)
     return UpdateTruth(name, rule.name, left, floor, size)
 
 
@@ -160,3 +148,6 @@ def _facts_of(update: Update, settings: dict[str, Any], i: int, gradient: Tensor
     held = {k: v for k, v in settings.items() if k != "count"}
     state_after = update.state_after[i] if update.state_after else {}
     return Facts(before, gradient.double(), after - before, update.state[i], state_after, held)
+
+
+PROBE = Probe(UpdateTruth, lambda a: update_truths(a.window))

@@ -110,7 +110,7 @@ def _flat(record: Record) -> dict[str, Any]:
         for key, value in record.header.items()
         if key not in ("process", "started", "parent")
     }
-    declared = settings_of([e.data for e in record.events("settings")])
+    declared = settings_of(record.events("settings"))
     packages = [e.data.get("packages") for e in record.events("provenance")]
     _flatten("", header, known)
     _flatten("", declared, known)

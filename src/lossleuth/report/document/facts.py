@@ -15,8 +15,13 @@ from lossleuth.examiner.examination import TRIALS
 from lossleuth.examiner.load_evidence import settings_of
 from lossleuth.examiner.rejudge import look_of
 from lossleuth.examiner.trials import saved_records
+from lossleuth.findings.gradient import GradientTruth
+from lossleuth.findings.loss import TrueLoss
+from lossleuth.findings.precision import OperationError
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.judge.verdict import Verdict
 from lossleuth.record.read import Record
+from lossleuth.record.recorded_steps import restored_steps
 from lossleuth.report.document.headroom import largest_activations
 from lossleuth.report.document.sampling import bunches
 from lossleuth.types.change import Change
@@ -76,7 +81,7 @@ class Facts:
     # What rounding does to the gradient of the worst recorded step, as a share of it, and to its
     # operations; the largest outputs of modules, where they were watched.
     rounding: float = math.nan
-    operations: Sequence[Mapping[str, Any]] = ()
+    operations: Sequence[OperationError] = ()
     largest_activations: Sequence[float] = ()
 
     def of(self, name: str) -> Floats:
@@ -100,63 +105,63 @@ def facts_of(directory: Path, verdict: Verdict) -> Facts:
         # A script that ended before its first step has a verdict, and nothing else.
         return Facts(verdict)
     with record:
-        events: dict[str, list[dict[str, Any]]] = {}
-        for event in record.events():
-            events.setdefault(event.kind, []).append(event.data)
+        events = list(record.events())
+        recorded = restored_steps(events)
         names = [name for name in SCALARS if name in record.scalar_names]
         series = {name: record.series(name) for name in names}
-        true = _true_losses(events)
-        last = {kind: found[-1] for kind, found in events.items()}
+        true = _true_losses(recorded)
+        last = {event.kind: event.data for event in events}
+        rounding, operations = _rounding(recorded)
         return Facts(
             verdict,
-            record.header,
-            record.state,
-            record.problem,
-            record.steps.astype(np.float64),
-            series,
-            _reads(record),
-            {c: matrix_of(record, c) for c in COLUMNS if c in record.columns},
-            list(true),
-            list(true.values()),
-            _vocabulary(events, series),
-            last.get("floors", {}),
-            settings_of(events.get("settings", [])),
-            last.get("origins", {}),
-            last.get("provenance", {}).get("packages", {}),
-            _trials(directory),
-            *_rounding(events.get("tape", [])),
-            largest_activations(events.get("activations", [])),
+            header=record.header,
+            state=record.state,
+            problem=record.problem,
+            steps=record.steps.astype(np.float64),
+            series=series,
+            reads=_reads(record),
+            matrices={c: matrix_of(record, c) for c in COLUMNS if c in record.columns},
+            true_steps=list(true),
+            true_losses=list(true.values()),
+            vocabulary=_vocabulary(recorded, series),
+            floors=last.get("floors", {}),
+            settings=settings_of(events),
+            origins=last.get("origins", {}),
+            packages=last.get("provenance", {}).get("packages", {}),
+            trials=_trials(directory),
+            rounding=rounding,
+            operations=operations,
+            largest_activations=largest_activations(
+                [event.data for event in events if event.kind == "activations"]
+            ),
         )
 
 
-def _true_losses(events: Mapping[str, list[dict[str, Any]]]) -> dict[int, float]:
-    found: dict[int, float] = {}
-    for data in [*events.get("tape", []), *events.get("true_loss", [])]:
-        loss = (data.get("true_loss") or {}).get("loss")
-        if loss is not None:
-            found[int(data["step"])] = float(loss)
+def _true_losses(recorded: Sequence[RecordedStep]) -> dict[int, float]:
+    found = {
+        step.step: true.loss
+        for step in recorded
+        for true in step.all(TrueLoss)
+        if true.loss is not None
+    }
     return dict(sorted(found.items()))
 
 
-def _rounding(windows: Sequence[Mapping[str, Any]]) -> tuple[float, list[Mapping[str, Any]]]:
+def _rounding(recorded: Sequence[RecordedStep]) -> tuple[float, list[OperationError]]:
     """What replays in the recorded types lose: of the worst step, and of its operations."""
-    worst: tuple[float, list[Mapping[str, Any]]] = (math.nan, [])
-    for data in windows:
-        truths = data.get("gradient_truth") or ()
-        floors = [t["floor"] for t in truths if t.get("untested") is None and "floor" in t]
-        known = [float(x) for x in floors if x is not None and math.isfinite(x)]
+    worst: tuple[float, list[OperationError]] = (math.nan, [])
+    for step in recorded:
+        known = [t.floor for t in step.all(GradientTruth) if math.isfinite(t.floor)]
         if known and not max(known) <= worst[0]:
-            worst = max(known), list(data.get("precision") or ())
+            worst = max(known), step.all(OperationError)
     return worst
 
 
-def _vocabulary(
-    events: Mapping[str, list[dict[str, Any]]], series: Mapping[str, Floats]
-) -> int | None:
-    for data in events.get("tape", []):
-        size = (data.get("true_loss") or {}).get("vocabulary")
-        if size:
-            return int(size)
+def _vocabulary(recorded: Sequence[RecordedStep], series: Mapping[str, Floats]) -> int | None:
+    for step in recorded:
+        true = step.first(TrueLoss)
+        if true is not None and true.vocabulary:
+            return true.vocabulary
     known = series.get("classes", np.zeros(0))
     known = known[np.isfinite(known)]
     return int(known[-1]) if len(known) else None

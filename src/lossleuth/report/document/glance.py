@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from lossleuth.catalogue import cause
 from lossleuth.report.document.blocks import (
     Block,
     Bullets,
@@ -155,8 +156,7 @@ def _differences(facts: Facts, step: int, loss: float) -> list[Block]:
 
 def _why(facts: Facts) -> str:
     """Faults that make a printed loss another number than the true one."""
-    telling = {"label_offset", "loss_scale", "loss_disconnected", "double_softmax", "pad_in_loss"}
-    there = [i for i in facts.verdict.ranked if i in telling]
+    there = [i for i in facts.verdict.ranked if cause(i).changes_printed_loss]
     return f"see {', '.join(there)}" if there else "another quantity, or other targets"
 
 

@@ -33,9 +33,9 @@ def _rounding(facts: Facts) -> list[Block]:
     # The worst come first; of one line's the first stands for all.
     rows: dict[tuple[str, str, str], str] = {}
     for found in facts.operations:
-        place = f"{found.get('file')}:{found.get('line')}" if found.get("file") else ""
-        what = str(found.get("name")), str(found.get("dtype")), place
-        rows.setdefault(what, shown(float(found.get("error", math.nan)), 2))
+        place = f"{found.file}:{found.line}" if found.file else ""
+        what = found.name, found.dtype, place
+        rows.setdefault(what, shown(found.error, 2))
     if rows:
         told = "Operations with the largest rounding error of their own"
         listed = [[*what, error] for what, error in rows.items()][:MOST_OPERATIONS]

@@ -57,6 +57,10 @@ class Roles:
 
 def find_roles(window: Window) -> Roles | None:
     """The roles in the backward pass that differentiates most; None if there was none."""
+    return window.once("roles", lambda: _find_roles(window))
+
+
+def _find_roles(window: Window) -> Roles | None:
     runs = [run for run in window.backwards if all(root is not None for root in run.roots)]
     if not runs:
         return None

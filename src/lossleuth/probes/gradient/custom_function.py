@@ -7,13 +7,14 @@ of the operations that its forward really did, taken by torch in float64.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from lossleuth.findings.gradient import CustomFunction
 from lossleuth.gradcheck.check import Outcome, check_gradient
+from lossleuth.probes.probe import Probe
 from lossleuth.source_lines import line_of_result
 from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.replay.distance import distance, norm
@@ -24,22 +25,7 @@ from lossleuth.tape.tape import FunctionCall, Ref, Tape
 from lossleuth.tape.window import Window
 
 
-@dataclass(frozen=True)
-class FunctionTruth:
-    """One call: error of what its backward gave, relative to the truth, and the floor of that."""
-
-    name: str
-    file: str | None
-    line: int | None
-    called_at: str | None
-    error: float
-    floor: float
-    untested: str | None = None
-    # A step function whose backward passes on what it is given: meant so, and no error.
-    straight_through: bool = False
-
-
-def function_truths(window: Window) -> list[FunctionTruth]:
+def custom_functions(window: Window) -> list[CustomFunction]:
     """All calls whose backward has run, the worst first."""
     tape = window.tape
     opaque = opaque_calls(tape)
@@ -51,7 +37,7 @@ def function_truths(window: Window) -> list[FunctionTruth]:
     return sorted(found, key=lambda f: -f.error if math.isfinite(f.error) else 0.0)
 
 
-def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> FunctionTruth:
+def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> CustomFunction:
     file, line = _source(call)
     where = None if call.place is None else str(call.place)
     reason = None
@@ -59,7 +45,7 @@ def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> FunctionTruth:
         if opaque:
             error, floor, reason = _by_differences(tape, call)
             if reason is None:
-                return FunctionTruth(call.name, file, line, where, error, floor)
+                return CustomFunction(call.name, file, line, where, error, floor)
             reason = f"opaque at {file}:{line}: {reason}"
         else:
             gave = _by_input(call)
@@ -73,10 +59,12 @@ def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> FunctionTruth:
             through = is_straight_through(tape, call)
             if errors:
                 line = _line_of(call, list(true)[errors.index(max(errors))]) or line
-            return FunctionTruth(call.name, file, line, where, error, floor, None, through)
+            return CustomFunction(
+                call.name, file, line, where, error, floor, untested=None, straight_through=through
+            )
     except CannotReplay as error_of_replay:
         reason = str(error_of_replay)
-    return FunctionTruth(call.name, file, line, where, math.nan, math.nan, reason)
+    return CustomFunction(call.name, file, line, where, math.nan, math.nan, untested=reason)
 
 
 def _by_differences(tape: Tape, call: FunctionCall) -> tuple[float, float, str | None]:
@@ -206,3 +194,6 @@ def _source(call: FunctionCall) -> tuple[str | None, int | None]:
     return code.co_filename, min(
         (n for n in lines if n > code.co_firstlineno), default=code.co_firstlineno
     )
+
+
+PROBE = Probe(CustomFunction, lambda a: custom_functions(a.window))

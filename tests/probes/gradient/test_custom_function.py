@@ -12,7 +12,8 @@ import torch
 from steps import InNumpy, SmallModel, recorded_step
 from torch import Tensor
 
-from lossleuth.probes.gradient.custom_functions import FunctionTruth, function_truths
+from lossleuth.findings.gradient import CustomFunction
+from lossleuth.probes.gradient.custom_function import custom_functions
 
 
 def swish(error: float) -> Any:
@@ -44,11 +45,11 @@ class TwoInputs(torch.autograd.Function):
         return None, gradients[0] * ctx.scale, gradients[0]
 
 
-def truths(function: Any) -> list[FunctionTruth]:
+def truths(function: Any) -> list[CustomFunction]:
     def plant(model: SmallModel) -> None:
         model.activation = function
 
-    return function_truths(recorded_step(change=plant))
+    return custom_functions(recorded_step(change=plant))
 
 
 @pytest.mark.parametrize("error", [0.0, 1e-3, -2.0])

@@ -8,11 +8,12 @@ compared with the true gradient of the same tensor.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from torch.nn.modules._functions import BackwardHookFunction
 
+from lossleuth.findings.gradient import BackwardHook
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import distance, norm
 from lossleuth.tape.replay.gradients import shared_gradients
 from lossleuth.tape.replay.substitutes import CannotReplay
@@ -20,18 +21,7 @@ from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Backward, Window
 
 
-@dataclass(frozen=True)
-class Hooked:
-    """A tensor with hooks: where they were written, and the error of its gradient after them."""
-
-    tensor: str
-    places: tuple[str, ...]
-    error: float | None
-    floor: float | None
-    untested: str | None = None
-
-
-def hooks(window: Window, run: Backward) -> list[Hooked]:
+def backward_hooks(window: Window, run: Backward) -> list[BackwardHook]:
     """All tensors with hooks, those nearest to the loss first: errors flow on from there."""
     tape, used = window.tape, run.added()
     modules = [_of_module(tape, name, places) for name, places in window.module_hooks.items()]
@@ -43,7 +33,8 @@ def hooks(window: Window, run: Backward) -> list[Hooked]:
         noisy = shared_gradients(window, run, wide=False).gradients
     except CannotReplay as reason:
         return [
-            Hooked(_name(window, i), _places(tape, i), None, None, str(reason)) for i in numbers
+            BackwardHook(_name(window, i), _places(tape, i), None, None, untested=str(reason))
+            for i in numbers
         ]
     found = []
     for number in numbers:
@@ -52,11 +43,11 @@ def hooks(window: Window, run: Backward) -> list[Hooked]:
             continue
         unit = norm([wanted]) or 1.0
         error, floor = distance(there, wanted) / unit, distance(noisy.get(number), wanted) / unit
-        found.append(Hooked(_name(window, number), _places(tape, number), error, floor))
+        found.append(BackwardHook(_name(window, number), _places(tape, number), error, floor))
     return found + modules
 
 
-def _of_module(tape: Tape, name: str, places: tuple[str, ...]) -> Hooked:
+def _of_module(tape: Tape, name: str, places: tuple[str, ...]) -> BackwardHook:
     """Hooks of a module: torch calls them at a function that hands on what it is given."""
     calls = [
         call
@@ -67,7 +58,7 @@ def _of_module(tape: Tape, name: str, places: tuple[str, ...]) -> Hooked:
     ]
     if not calls:
         reason = "a module's hook whose call was not seen: see the functions"
-        return Hooked(f"module {name}", places, None, None, reason)
+        return BackwardHook(f"module {name}", places, None, None, untested=reason)
     errors = []
     for call in calls:
         pairs = zip(call.gave or (), call.given or (), strict=False)
@@ -75,7 +66,7 @@ def _of_module(tape: Tape, name: str, places: tuple[str, ...]) -> Hooked:
         size = norm(given for _, given in known) or 1.0
         errors.append(math.hypot(*(distance(gave, given) for gave, given in known)) / size)
     # Handing on has no rounding.
-    return Hooked(f"module {name}", places, max(errors), 0.0)
+    return BackwardHook(f"module {name}", places, max(errors), 0.0)
 
 
 def _name(window: Window, number: int) -> str:
@@ -95,3 +86,8 @@ def place_of_hook(hook: Any) -> str:
     if code is None:
         code = getattr(type(hook).__dict__.get("__call__"), "__code__", None)
     return "?" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+PROBE = Probe(
+    BackwardHook, lambda a: [h for run in a.backwards for h in backward_hooks(a.window, run)]
+)

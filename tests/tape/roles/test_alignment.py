@@ -8,7 +8,8 @@ from steps import recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.data.alignment import Alignment, alignment
+from lossleuth.findings.data import Alignment
+from lossleuth.tape.roles.alignment import alignment
 from lossleuth.tape.roles.roles import find_roles
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 import torch
+from lossleuth.probes.gradient.reported_numbers_number import reported_numbers
 from steps import SmallModel, recorded_step, shifted_loss
 from torch import Tensor, nn
 
-from lossleuth.probes.gradient.reported_vs_followed import Reported, reported
+from lossleuth.findings.gradient import ReportedNumber
 
 
-def reports(loss: object) -> list[Reported]:
+def reports(loss: object) -> list[ReportedNumber]:
     window = recorded_step(loss)  # type: ignore[arg-type]  # a loss function
-    return reported(window)
+    return reported_numbers(window)
 
 
 def test_the_loss_itself_is_what_is_followed() -> None:
@@ -77,13 +78,13 @@ def test_sparse_gradients_are_compared_too() -> None:
         return value
 
     window = recorded_step(loss, plant, lambda p: torch.optim.SGD(p, lr=0.1))
-    (found,) = reported(window)
+    (found,) = reported_numbers(window)
     assert found.cosine == pytest.approx(1)
 
 
 def test_of_several_backward_passes_the_nearest_counts() -> None:
     window = recorded_step(_read_after_both)
-    (found,) = reported(window)
+    (found,) = reported_numbers(window)
     assert found.cosine == pytest.approx(1)
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from lossleuth.findings.gradient import ReportedNumber
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.gradients import opened_gradients
 from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.replay.substitutes import CannotReplay
@@ -26,24 +27,13 @@ MOST_READS = 8
 MOST_RUNS = 4
 
 
-@dataclass(frozen=True)
-class Reported:
-    """A number that the user reads: cosine and scale of its gradient against the loss's own."""
-
-    value: float
-    place: str | None
-    cosine: float | None
-    scale: float | None
-    untested: str | None = None
-
-
-def reported(window: Window) -> list[Reported]:
+def reported_numbers(window: Window) -> list[ReportedNumber]:
     """The scalars that the user's code read in the window, each once.
 
     Of several backward passes, a number is compared with the one that it is nearest to.
     """
     tape = window.tape
-    found: list[Reported] = []
+    found: list[ReportedNumber] = []
     seen: set[int] = set()
     followed: list[Tensor] = []
     for run in window.backwards[:MOST_RUNS]:
@@ -65,18 +55,20 @@ def reported(window: Window) -> list[Reported]:
             continue
         place = None if read.place is None else str(read.place)
         if _moved_from(makers, read.tensor) in followed_from:
-            found.append(Reported(float(read.value), place, 1.0, 1.0))
+            found.append(ReportedNumber(float(read.value), place, 1.0, 1.0))
             continue
         try:
             own = _gradient(tape, last, [read.tensor], read.at)
         except CannotReplay as reason:
             if _depends(tape, read.tensor, read.at):
-                found.append(Reported(float(read.value), place, None, None, str(reason)))
+                found.append(
+                    ReportedNumber(float(read.value), place, None, None, untested=str(reason))
+                )
             continue
         pairs = [_compared(own, other) for other in followed if len(other) == len(own)]
         if pairs and float(own.norm()):
             cosine, scale = max(pairs)
-            found.append(Reported(float(read.value), place, cosine, scale))
+            found.append(ReportedNumber(float(read.value), place, cosine, scale))
     return found
 
 
@@ -130,3 +122,6 @@ def _depends(tape: Tape, number: int, before: int) -> bool:
     parameters = tape.parameters
     operations = tape.needed_for([number], before)
     return any(i in parameters for operation in operations for i in operation.inputs)
+
+
+PROBE = Probe(ReportedNumber, lambda a: reported_numbers(a.window))

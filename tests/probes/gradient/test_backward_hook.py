@@ -10,7 +10,8 @@ import torch
 from steps import SmallModel, recorded_step
 from torch import Tensor, nn
 
-from lossleuth.probes.gradient.backward_hooks import Hooked, hooks
+from lossleuth.findings.gradient import BackwardHook
+from lossleuth.probes.gradient.backward_hook import backward_hooks
 from lossleuth.tape.capture.recorder import Recorder
 
 
@@ -18,9 +19,9 @@ def scaled(gradient: Tensor) -> Tensor:
     return gradient * 1.001
 
 
-def found_with(change: Callable[[SmallModel], None] | None) -> list[Hooked]:
+def found_with(change: Callable[[SmallModel], None] | None) -> list[BackwardHook]:
     window = recorded_step(change=change)
-    return hooks(window, window.backwards[0])
+    return backward_hooks(window, window.backwards[0])
 
 
 def on_a_parameter(model: SmallModel) -> None:
@@ -97,7 +98,7 @@ def test_a_hook_of_a_module_is_judged_by_what_it_hands_on(factor: float, error: 
         recorder.end_backward(run)
     finally:
         recorder.stop()
-    (found,) = hooks(recorder.window, run)
+    (found,) = backward_hooks(recorder.window, run)
     assert found.tensor == "module 1"
     assert found.places == ("here:1",)
     assert found.error == pytest.approx(error, abs=1e-6)

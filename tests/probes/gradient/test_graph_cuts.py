@@ -1,4 +1,4 @@
-"""Cuts by line."""
+"""GraphCuts by line."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from lossleuth.probes.gradient.graph_graph_cuts import graph_cuts
 from steps import SmallModel, recorded_step, shifted_loss
 from torch import Tensor, nn
 
-from lossleuth.probes.gradient.cuts import CutsFound, cuts
+from lossleuth.findings.gradient import GraphCuts
 
 
 def by_detach(h: Tensor) -> Tensor:
@@ -26,12 +27,12 @@ def by_no_grad(h: Tensor) -> Tensor:
         return h * 1.0
 
 
-def found_with(between: Callable[[Tensor], Tensor]) -> CutsFound:
+def found_with(between: Callable[[Tensor], Tensor]) -> GraphCuts:
     def plant(model: SmallModel) -> None:
         model.between = between
 
     window = recorded_step(change=plant)
-    return cuts(window, window.backwards[0])
+    return graph_cuts(window, window.backwards[0])
 
 
 @pytest.mark.parametrize("cut", [by_detach, by_data, by_no_grad])
@@ -51,7 +52,7 @@ def test_a_cut_is_found_at_its_line_with_what_it_starves(cut: Callable[[Tensor],
 
 def test_a_program_without_cuts_has_none() -> None:
     found = found_with(lambda h: h)
-    assert found == CutsFound(0.0, (), (), ())
+    assert found == GraphCuts(0.0, (), (), ())
 
 
 def test_a_number_that_is_only_reported_is_no_cut() -> None:
@@ -61,4 +62,4 @@ def test_a_number_that_is_only_reported_is_no_cut() -> None:
         return value
 
     window = recorded_step(loss)
-    assert cuts(window, window.backwards[0]).places == ()
+    assert graph_cuts(window, window.backwards[0]).places == ()

@@ -6,8 +6,8 @@ the lines and what hangs on them, and blames nobody.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lossleuth.findings.gradient import Cut, GraphCuts
+from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import distance, norm
 from lossleuth.tape.replay.gradients import opened_gradients, shared_gradients
 from lossleuth.tape.replay.substitutes import CannotReplay
@@ -18,39 +18,17 @@ from lossleuth.tape.window import Backward, Window
 NOTHING = 1e-9
 
 
-@dataclass(frozen=True)
-class Cut:
-    """A line at which gradients end."""
-
-    file: str | None
-    line: int | None
-    operation: str
-
-
-@dataclass(frozen=True)
-class CutsFound:
-    """What the cuts of a backward pass cost: the share of the opened gradient that is lost."""
-
-    lost_share: float | None
-    # Trained parameters that get nothing at all because of cuts.
-    starved: tuple[str, ...]
-    # Trained parameters that get another gradient than they would without cuts.
-    changed: tuple[str, ...]
-    places: tuple[Cut, ...]
-    untested: str | None = None
-
-
-def cuts(window: Window, run: Backward) -> CutsFound:
+def graph_cuts(window: Window, run: Backward) -> GraphCuts:
     """Open every cut in thought and compare."""
     tape = window.tape
     try:
         kept = shared_gradients(window, run, wide=True).gradients
         opened = opened_gradients(window, run)
     except CannotReplay as reason:
-        return CutsFound(None, (), (), (), str(reason))
+        return GraphCuts(None, (), (), (), untested=str(reason))
     trained = {id(p) for update in window.updates for p in update.parameters}
     if opened is kept:
-        return CutsFound(0.0, (), (), ())
+        return GraphCuts(0.0, (), (), ())
     numbers = [i for i in run.before if not trained or id(tape.leaves[i]) in trained]
     whole = norm(opened[i] for i in numbers)
     starved: list[str] = []
@@ -64,7 +42,7 @@ def cuts(window: Window, run: Backward) -> CutsFound:
             here.append(window.name_of(number))
     share = lost**0.5 / whole if whole else 0.0
     places = _places(tape, run) if starved or changed else ()
-    return CutsFound(share, tuple(starved), tuple(changed), places)
+    return GraphCuts(share, tuple(starved), tuple(changed), places)
 
 
 def _places(tape: Tape, run: Backward) -> tuple[Cut, ...]:
@@ -100,3 +78,6 @@ def _copied(tape: Tape, operations: list[Operation]) -> list[Cut]:
 
 def _is_live(operation: Operation, number: int) -> bool:
     return operation.live[operation.inputs.index(number)]
+
+
+PROBE = Probe(GraphCuts, lambda a: [graph_cuts(a.window, run) for run in a.backwards])

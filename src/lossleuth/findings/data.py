@@ -1,0 +1,64 @@
+"""What is found of tokens and targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lossleuth.findings.finding import Finding
+
+
+@dataclass(frozen=True)
+class Alignment(Finding):
+    """Share of supervised targets that are the token at each offset, and how many there are."""
+
+    # The offset that explains most, if it explains most of them.
+    offset: int | None
+    shares: dict[int, float]
+    supervised: int
+    targets: int
+    # The axis of the tokens along which time runs.
+    time_axis: int = 1
+    # How many different ones there are.
+    distinct_tokens: int = 0
+    distinct_targets: int = 0
+
+
+@dataclass(frozen=True)
+class Padding(Finding):
+    """The padding token, the share of positions that are padding, and how many are supervised."""
+
+    token: int | None
+    share: float
+    supervised_pads: int
+    supervised: int
+
+
+@dataclass(frozen=True)
+class TargetLines(Finding):
+    """Places as file:line, the last first; `loss` is where targets are compared with logits."""
+
+    loss: str | None
+    # Lines that chose which elements are targets, and which logits they are compared with.
+    targets: tuple[str, ...]
+    logits: tuple[str, ...]
+    # Lines that only passed the targets on.
+    passed: tuple[str, ...] = ()
+    # Lines that put one number, such as one that is ignored, in the place of targets.
+    filled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TargetRelation(Finding):
+    """Standard deviations by which tables of pairs stand out from those of shuffled targets."""
+
+    # For tokens at each offset; targets that are the very token at the best one are left out.
+    targets: dict[int, float]
+    inputs: float
+    count: int
+
+
+@dataclass(frozen=True)
+class DataSize(Finding):
+    """Elements of the largest tensor of whole numbers behind the tokens of a batch."""
+
+    tokens: int

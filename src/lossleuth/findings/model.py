@@ -1,0 +1,48 @@
+"""What is found of the forward pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lossleuth.findings.finding import Finding
+
+
+@dataclass(frozen=True)
+class Leaks(Finding):
+    """Largest changes of logits, as shares of their standard deviation."""
+
+    # At supervised positions before the changed one; exactly 0 in a causal model.
+    future: float | None
+    # In rows other than the changed one.
+    batch: float | None
+    # At the changed position itself, where 0 means that the input does not matter.
+    own: float | None
+    # At the last position when two tokens before it are exchanged.
+    order: float | None
+    # Where the first two come in, as file:line.
+    places: tuple[str, ...] = ()
+    batch_places: tuple[str, ...] = ()
+    # Where the input is lost, if it does not matter.
+    lost_places: tuple[str, ...] = ()
+    # Changes up to this come from rounding, where a change of tokens changes how work is cut up.
+    floor: float = 1e4 * 2.0**-52
+    # What `future` would be, of a model that is not asked for the next token and so may see all.
+    beyond: float | None = None
+
+
+@dataclass(frozen=True)
+class Softmaxes(Finding):
+    """What goes into the loss's softmax, and softmaxes over another axis than they are used on."""
+
+    # Largest distance of a row's sum from 1, where no entry is negative; else None.
+    probability_gap: float | None
+    # Share of the classes that stand where the logits had them.
+    classes_in_place: float | None
+    # Where the loss's softmax was taken.
+    place: str | None
+    # Softmaxes whose result is summed over an axis that was not made to sum to 1.
+    crossed: tuple[tuple[str | None, int | None], ...]
+    # The axis of the loss's softmax, if targets are picked along another one.
+    picked_elsewhere: bool = False
+    # Where the softmax before that one was taken, if there is one.
+    inner_place: str | None = None

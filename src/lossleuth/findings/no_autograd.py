@@ -1,0 +1,39 @@
+"""What is found of steps without autograd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lossleuth.findings.finding import Finding
+
+
+@dataclass(frozen=True)
+class HandGradient(Finding):
+    """A number that was read: how the gradient that was used compares with its true gradient."""
+
+    value: float
+    place: str | None
+    error: float
+    floor: float
+    cosine: float
+    scale: float
+
+
+@dataclass(frozen=True)
+class HandStep(Finding):
+    """How the gradient that was worked out by hand compares with the true one."""
+
+    loss: float
+    loss_place: str | None
+    # The operation that makes the loss, to know it again in other steps.
+    loss_operation: str
+    right: tuple[str, ...]
+    wrong: tuple[str, ...]
+    # Of the gradient as a whole.
+    error: float
+    floor: float
+    place: str | None
+    # The recorded batch's loss after so many updates of the program's own length.
+    followed: int = 0
+    along_own: float | None = None
+    along_true: float | None = None

@@ -1,0 +1,84 @@
+"""What is found of updates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lossleuth.findings.finding import Finding
+
+
+@dataclass(frozen=True)
+class UpdateTruth(Finding):
+    """One optimizer's step: the share of the update that its rule does not explain."""
+
+    optimizer: str
+    # The rule that was compared with, or that fits best.
+    rule: str
+    error: float
+    floor: float
+    update_norm: float
+
+
+@dataclass(frozen=True)
+class GradientEdits(Finding):
+    """The factor that most gradients were multiplied by, and those that went another way."""
+
+    factor: float
+    # Name, and the factor of its own if it was only scaled, else None.
+    others: tuple[tuple[str, float | None], ...]
+    # Parameters with a gradient after the backward pass, and those of them that had none, or
+    # zero, at the update.
+    left: int = 0
+    wiped: int = 0
+
+
+@dataclass(frozen=True)
+class Descent(Finding):
+    """Cosine between the update and the negative gradient; below 0 it goes up."""
+
+    cosine: float
+    # Share of all that moves, tensor by tensor, that goes up.
+    rising_share: float
+
+
+@dataclass(frozen=True)
+class Uncovered:
+    """A tensor: its name or shape, elements, where it is used first, and its gradient's norm."""
+
+    name: str
+    elements: int
+    file: str | None
+    line: int | None
+    module: str | None
+    gradient: float
+
+
+@dataclass(frozen=True)
+class Coverage(Finding):
+    """What gets a gradient and no update, what is updated and not used, what wants none."""
+
+    # Leaves with a gradient that no optimizer of this step holds.
+    missing: tuple[Uncovered, ...]
+    # Share of the squared gradient norm that falls on those.
+    missing_share: float
+    # Held by an optimizer, used in the step, and not asking for a gradient.
+    frozen: tuple[Uncovered, ...]
+    # Held by an optimizer, asking for a gradient, and not used in the step at all.
+    unused: int
+    held: int
+    # Whether the unused have the shapes of the missing: other copies of the same weights.
+    unused_match_missing: bool
+    # Share of the elements of parameters in use that ask for no gradient, in an optimizer or not.
+    frozen_share: float = 0.0
+    # Share of the trained elements in matrices of less than half the rank of the frozen ones.
+    thin_share: float = 0.0
+    # Of the largest of the missing: whether a module knows it, or the line that hides it from all.
+    missing_registered: bool = False
+    missing_hidden_at: str | None = None
+
+
+@dataclass(frozen=True)
+class UpdateLines(Finding):
+    """Lines of the user's own code that write to parameters, as file:line."""
+
+    places: tuple[str, ...]

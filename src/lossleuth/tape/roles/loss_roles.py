@@ -1,0 +1,123 @@
+"""Which of the losses of a step is the language model's, and the roles in it."""
+
+from __future__ import annotations
+
+from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.roles.alignment import alignment
+from lossleuth.tape.roles.find_teacher import find_lessons
+from lossleuth.tape.roles.roles import MOVES, PICKS, Roles, find_roles, roles_of
+from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.window import Backward, Window
+
+# Losses of one step that are looked at, the last ones.
+MAX_LOSSES = 8
+
+
+def supervised_roles(window: Window, pick: int | None = None, run: Backward | None = None) -> Roles:
+    """The roles in the step's loss, all of them known.
+
+    `pick` says which loss of the step is meant, where it is not read yet; `run` says which of
+    several backward passes, each of which has a loss of its own.
+    """
+    if run is not None and len(window.backwards) > 1:
+        own = roles_of(window.tape, run)
+        if _is_complete(own):
+            return own
+    roles = best_roles(window, pick)
+    if roles is not None and roles.targets is None and find_lessons(window, roles):
+        # Who learns from a teacher alone has no targets, and predicts the next token all the same.
+        return roles
+    if roles is None or not _is_complete(roles):
+        raise CannotReplay("no logits and targets were found")
+    return roles
+
+
+def best_roles(window: Window, pick: int | None = None) -> Roles | None:
+    """The roles in the loss that the user's code reads, else in what is differentiated.
+
+    `pick` says which loss of the step that is, where it is not read yet.
+    """
+    return window.once(("best_roles", pick), lambda: _best_roles(window, pick))
+
+
+def _best_roles(window: Window, pick: int | None) -> Roles | None:
+    tape, found = window.tape, find_roles(window)
+    picks = [op for op in tape.operations if op.name in PICKS]
+    wanted = losses_read(window) if pick is None else [pick]
+    if not wanted:
+        followed = _followed(window)
+        wanted = [i for i, op in enumerate(picks) if op.number in followed][-MAX_LOSSES:]
+    read = [_roles_at(tape, picks[i]) for i in wanted if i < len(picks)]
+    read = [roles for roles in read if _is_complete(roles)]
+    # Heads that look further ahead come along with one for the next token.
+    for roles in read if len(read) > 1 else ():
+        if alignment(window, roles).offset == 1:
+            return roles
+    if read:
+        return read[-1]
+    if found is not None and _is_complete(found):
+        return found
+    # What is read is often read after the update only: any loss that was computed will do.
+    for operation in reversed(picks):
+        other = _roles_at(tape, operation)
+        if _is_complete(other):
+            return other
+    return found
+
+
+def loss_read(window: Window) -> int | None:
+    """Which of the step's losses the user's code reads, counted from 0; None if none is."""
+    read = losses_read(window)
+    return read[-1] if read else None
+
+
+def losses_read(window: Window) -> list[int]:
+    """The losses that the user's code reads; those that are differentiated as well, if any are."""
+    tape = window.tape
+    picks = [op.number for op in tape.operations if op.name in PICKS]
+    followed = _followed(window)
+    read: dict[int, None] = {}
+    for scalar in tape.reads:
+        if scalar.by_user and tape.layouts[scalar.tensor].dtype.is_floating_point:
+            needed = {op.number for op in tape.needed_for([scalar.tensor], scalar.at)}
+            read |= dict.fromkeys(number for number in picks if number in needed)
+    both = [number for number in read if number in followed]
+    if not both and followed:
+        # What is read may be an evaluation's, on other batches and without a graph.
+        both = [number for number in read if has_graph(tape, tape.operations[number])]
+        read = dict.fromkeys(both)
+    return [picks.index(number) for number in sorted(both or read)][-MAX_LOSSES:]
+
+
+def has_graph(tape: Tape, pick: Operation) -> bool:
+    """Whether a loss is made of anything that could be differentiated, weights by themselves apart.
+
+    Under autocast, cast weights ask for gradients even where nothing else may.
+    """
+    made = pick.outputs[0]
+    operations = [] if made is None else tape.needed_for([made], pick.number + 1)
+    weights = set(tape.leaves)
+    for operation in operations:
+        if operation.name in MOVES and all(i in weights for i in operation.inputs):
+            weights.update(o for o in operation.outputs if o is not None)
+        elif any(
+            live and i not in weights
+            for i, live in zip(operation.inputs, operation.live, strict=True)
+        ):
+            return True
+    return False
+
+
+def _followed(window: Window) -> set[int]:
+    """The operations that lead to what is differentiated."""
+    roots = [r for run in window.backwards for r in run.roots if r is not None]
+    return {op.number for op in window.tape.needed_for(roots)} if roots else set()
+
+
+def _roles_at(tape: Tape, pick: Operation) -> Roles:
+    made = pick.outputs[0]
+    return roles_of(tape, Backward(pick.number + 1, [made], [None], {}))
+
+
+def _is_complete(roles: Roles) -> bool:
+    return roles.targets is not None and roles.scores is not None
