@@ -10,6 +10,8 @@ from lossleuth.findings.loss import TrueLoss
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.observed import Step
 
+# Findings that are looked at here.
+READS = (TrueLoss,)
 # To four decimals.
 SAME = 5e-5
 # Nats by which a loss that has come to rest may miss an entropy of the data.

@@ -26,6 +26,9 @@ ALIKE = 0.05
 # Share of targets that an offset explains where they are of the text that is read.
 OF_THE_TEXT = 0.35
 
+# Findings that are looked at here.
+READS = (Alignment, TrueLoss)
+
 
 @dataclass(frozen=True)
 class Learning:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from lossleuth.probes.gradient.graph_graph_cuts import graph_cuts
 from steps import SmallModel, recorded_step, shifted_loss
 from torch import Tensor, nn
 
 from lossleuth.findings.gradient import GraphCuts
+from lossleuth.probes.gradient.graph_cuts import graph_cuts
 
 
 def by_detach(h: Tensor) -> Tensor:

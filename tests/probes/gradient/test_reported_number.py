@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from lossleuth.probes.gradient.reported_numbers_number import reported_numbers
 from steps import SmallModel, recorded_step, shifted_loss
 from torch import Tensor, nn
 
 from lossleuth.findings.gradient import ReportedNumber
+from lossleuth.probes.gradient.reported_number import reported_numbers
 
 
 def reports(loss: object) -> list[ReportedNumber]:

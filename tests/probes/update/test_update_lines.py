@@ -47,7 +47,7 @@ def places_of(make: Callable[[Any], torch.optim.Optimizer] | None) -> list[str]:
             recorder.after_update(optimizer)
     finally:
         recorder.stop()
-    return update_lines(recorder.window)
+    return list(update_lines(recorder.window).places)
 
 
 def line_of(comment: str) -> str:

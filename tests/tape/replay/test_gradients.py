@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from lossleuth.probes.gradient.graph_graph_cuts import graph_cuts
-from lossleuth.probes.gradient.reported_numbers_number import reported_numbers
 from steps import recorded_step, shifted_loss
 from torch import Tensor, nn
 
 from lossleuth.probes.gradient.backward_hook import backward_hooks
 from lossleuth.probes.gradient.gradient_truth import gradient_truth
+from lossleuth.probes.gradient.graph_cuts import graph_cuts
+from lossleuth.probes.gradient.reported_number import reported_numbers
 from lossleuth.tape.replay.gradients import (
     MOST_KEPT,
     opened_gradients,

@@ -56,5 +56,4 @@ def judge(evidence: Evidence) -> Judgement:
     )
 
 
-CAUSE = Cause("pad_in_loss", Stage.DATA, "padding is supervised", judge, ("padding",)    changes_printed_loss=True,
-)
+CAUSE = Cause("pad_in_loss", Stage.DATA, "padding is supervised", judge, changes_printed_loss=True)

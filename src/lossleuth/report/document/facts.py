@@ -90,6 +90,8 @@ class Facts:
         return np.full(len(self.steps), np.nan) if found is None else found
 
 
+# Findings that a report shows.
+READS = (GradientTruth, OperationError, TrueLoss)
 SCALARS = (
     *("loss", "lr", "clip_factor", "supervised", "grad_norm", "seconds", "tokens_per_second"),
     *("unigram", "classes"),
