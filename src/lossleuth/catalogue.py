@@ -50,11 +50,11 @@ def cause(identifier: str) -> Cause:
 
 
 def page(cause: Cause) -> str:
-    """The page of a cause: the docstring of its file, and how little of it was found."""
+    """The page of a cause: the docstring of its file, and how small a dose of it was proven."""
     name = f"lossleuth.causes.{cause.stage.value}.{cause.id}"
     text = (import_module(name).__doc__ or "").strip()
     dose = smallest_dose(cause.id)
-    return text if dose is None else f"{text}\n\nHow little of it is found\n    {dose}"
+    return text if dose is None else f"{text}\n\nSensitivity\n    {dose}"
 
 
 def smallest_dose(identifier: str) -> str | None:
@@ -65,5 +65,5 @@ def smallest_dose(identifier: str) -> str | None:
         return None
     ladder = ", ".join(f"{dose:g}" for dose in known["ladder"])
     smallest = known["smallest_proven"]
-    found = "none is proven" if smallest is None else f"{smallest:g} is the least that is proven"
-    return f"Of the doses {ladder} in the lab's plain host, {found}."
+    found = "none was proven" if smallest is None else f"{smallest:g} is the smallest dose proven"
+    return f"Tested in the lab at doses {ladder}: {found}."

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from lossleuth.findings.finding import Finding
+from lossleuth.findings.loss import TrueLoss
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.judge.verdict import Verdict
 from lossleuth.record.write import RecordWriter
 from lossleuth.types.change import Change, Effect
@@ -46,10 +49,17 @@ def record(
 
 def true_losses(*pairs: tuple[int, float], vocabulary: int = 8) -> list[tuple[str, dict[str, Any]]]:
     """Steps of which the true loss is known."""
-    return [
-        ("tape", {"step": step, "true_loss": {"loss": loss, "vocabulary": vocabulary}})
-        for step, loss in pairs
-    ]
+    return [found_on(step, true_loss(loss, vocabulary)) for step, loss in pairs]
+
+
+def true_loss(loss: float, vocabulary: int | None = 8) -> TrueLoss:
+    """The true loss of a step."""
+    return TrueLoss(loss, 64, vocabulary, own_targets=True, logits_std=1.0)
+
+
+def found_on(step: int, *findings: Finding) -> tuple[str, dict[str, Any]]:
+    """A recorded step with these findings, as an event."""
+    return "tape", RecordedStep(step, findings).plain()
 
 
 def verdict(status: str = "proven", script: str = "train.py", line: int | None = 1) -> Verdict:

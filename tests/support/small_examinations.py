@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from made_runs import found_on, true_loss
+
 from lossleuth.files import make_directory
 from lossleuth.observe.launch.executor import OUTPUT, Finished, Plan
 from lossleuth.record.write import RecordWriter
@@ -46,7 +48,7 @@ class Recorded:
         for step, loss in enumerate(self._losses(plan)[: plan.steps]):
             writer.step({"step": step, "loss": loss, "seconds": 0.01}, None)
             if step in plan.tape:
-                writer.event("tape", {"step": step, "true_loss": {"loss": loss}})
+                writer.event(*found_on(step, true_loss(loss)))
         writer.end({"how": "stopped"})
         return Finished(plan, 0, 1.0)
 

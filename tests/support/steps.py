@@ -125,3 +125,7 @@ def step_model(window: Window) -> SmallModel:
         for parameter, before in zip(model.parameters(), window.updates[0].before, strict=True):
             parameter.copy_(before.double())
     return model
+
+
+def scores_of(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    return model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()

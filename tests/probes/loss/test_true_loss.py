@@ -6,7 +6,15 @@ import math
 
 import pytest
 import torch
-from steps import VOCABULARY, SmallModel, batch, recorded_step, shifted_loss, step_model
+from steps import (
+    VOCABULARY,
+    SmallModel,
+    batch,
+    recorded_step,
+    scores_of,
+    shifted_loss,
+    step_model,
+)
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -25,10 +33,6 @@ def by_hand(window: Window, targets: Tensor | None = None) -> float:
     picked = rows[torch.arange(len(rows)), aims.clamp(min=0)]
     losses = rows.exp().sum(-1).log() - picked
     return float(losses[counted].mean().detach())
-
-
-def scores_of(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    return model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()
 
 
 def smoothed(model: nn.Module, tokens: Tensor) -> Tensor:

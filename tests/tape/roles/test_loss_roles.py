@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from steps import recorded_step
+from steps import recorded_step, scores_of
 from torch import Tensor, nn
 from torch.nn import functional as F
 

@@ -31,7 +31,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from lossleuth.causes.reasoning import (
-    NOTHING,
+    MIN_EFFECT_NATS as NOTHING,
+)
+from lossleuth.causes.reasoning import (
     backward_place,
     decided_by_trial,
     finite,

@@ -10,7 +10,7 @@ from lossleuth.labs.lab import table
 from lossleuth.labs.lab.cells import chosen
 from lossleuth.labs.lab.doses import measured
 from lossleuth.labs.lab.examined import examined, is_good
-from lossleuth.labs.lab.rows import Row, digest, read, replaced, write
+from lossleuth.labs.lab.rows import Row, is_stale, read, replaced, write
 
 Print = Callable[[str], None]
 
@@ -27,7 +27,7 @@ def run_lab(
     budget: float,
     show: Print,
 ) -> None:
-    """Examine what was asked for; what is known of unchanged sources is not examined again."""
+    """Examine what was asked for; what is known of unchanged code is not examined again."""
     if doses:
         # Beside the causes, whose pages tell of it.
         measured(DOSES.parent, tuple(faults), budget=budget, show=show)
@@ -35,7 +35,7 @@ def run_lab(
     cells = chosen(tuple(hosts), tuple(faults), only_pairs=pairs, only_invented=invented)
     for cell in cells:
         known = read(folder).get(cell.id)
-        if known is not None and known["digest"] == digest(cell) and not again:
+        if known is not None and not is_stale(cell, known) and not again:
             continue
         show(f"{cell.id}: {' '.join([cell.script.name, *cell.arguments])}")
         row = examined(cell, budget=budget)

@@ -12,7 +12,7 @@ from lossleuth.files import replace_file
 from lossleuth.labs.lab.cells import Cell
 from lossleuth.labs.lab.examined import examined
 from lossleuth.labs.lab.programs.planting import Fault, fault_of
-from lossleuth.labs.lab.rows import Row, digest
+from lossleuth.labs.lab.rows import Row, is_stale
 from lossleuth.types.errors import BadInput
 
 FILE = DOSES.name
@@ -45,7 +45,15 @@ def climbed(fault: Fault, examine: Examine) -> dict[str, Any]:
             row["details"].get(fault.id, {}).get("status") if found is None else found["status"]
         )
         effect = None if found is None or found["effect"] is None else found["effect"]["nats"]
-        said.append({"dose": dose, "status": status, "nats": effect, "digest": row["digest"]})
+        said.append(
+            {
+                "dose": dose,
+                "status": status,
+                "nats": effect,
+                "digest": row["digest"],
+                "pipeline": row["pipeline"],
+            }
+        )
         if status != "proven":
             break
         smallest = dose
@@ -65,10 +73,8 @@ def stale(known: dict[str, Any]) -> list[str]:
         if fault.id not in known:
             continue
         kept = known[fault.id]
-        same = kept["ladder"] == list(fault.ladder) and all(
-            one["digest"] == digest(cell_of(fault, one["dose"])) for one in kept["said"]
-        )
-        if not same:
+        old = [one for one in kept["said"] if is_stale(cell_of(fault, one["dose"]), one)]
+        if old or kept["ladder"] != list(fault.ladder):
             found.append(fault.id)
     return found
 

@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import lossleuth
 from lossleuth.catalogue import cause
 from lossleuth.labs.lab.cells import HEALTHY, HOSTS, INVENTED, PEERS, Cell
 from lossleuth.labs.lab.programs.planting import fault_of
 from lossleuth.labs.lab.rows import Row, digest
+from lossleuth.labs.lab.sources import PACKAGE, pipeline
 from lossleuth.types.errors import BadInput
 
-PACKAGE = Path(lossleuth.__file__).parent
 CANNOT_TELL = "cannot_tell"
 # Lines that a verdict may be off.
 NEAR = 2
@@ -61,6 +60,7 @@ def row_of(cell: Cell, verdict: Verdict) -> Row:
         "errored": list(verdict["errored"]),
         "seconds": round(verdict["seconds"], 1),
         "digest": digest(cell),
+        "pipeline": pipeline(),
     }
     return row | {"good": is_good(row)}
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lossleuth.catalogue import cause, causes
 from lossleuth.files import replace_file
 from lossleuth.labs.lab.cells import Cell, every
 from lossleuth.labs.lab.programs import planting
 from lossleuth.labs.lab.programs.planting import fault_of
+from lossleuth.labs.lab.sources import code_of, digest_of, pipeline
 
 FILE = "verdicts.jsonl"
 # What every host is made of.
@@ -25,21 +24,15 @@ Row = dict[str, Any]
 
 
 def digest(cell: Cell) -> str:
-    """Of what a verdict depends on: the host, its parts, the faults, and the judges of those.
+    """Of the program that is examined: the host, its parts, the faults, the arguments.
 
     A fault is the function that plants it: its neighbours in the file are of no concern.
     """
     files = [cell.script, *(planting.FOLDER / name for name in SHARED)]
     files += [planting.FOLDER / name for name in MADE_OF.get(cell.host, ())]
-    known = {c.id for c in causes()}
+    found = hashlib.sha256(digest_of(files).encode())
     for name in cell.faults:
-        if name in known:
-            files.append(Path(inspect.getsourcefile(cause(name).judge) or ""))
-    found = hashlib.sha256()
-    for file in files:
-        found.update(file.read_bytes())
-    for name in cell.faults:
-        found.update(fault_of(name).source.encode())
+        found.update(code_of(fault_of(name).source).encode())
     found.update(" ".join(cell.arguments).encode())
     return found.hexdigest()[:16]
 
@@ -70,6 +63,11 @@ def replaced(folder: Path, row: Row) -> dict[str, Row]:
     return rows
 
 
-def stale(rows: dict[str, Row]) -> list[str]:
-    """The cells whose sources are no longer those that were examined."""
-    return [c.id for c in every() if c.id in rows and rows[c.id]["digest"] != digest(c)]
+def is_stale(cell: Cell, row: Row) -> bool:
+    """Whether the program, or the code that judges it, is another than when it was examined."""
+    return bool(row.get("digest") != digest(cell) or row.get("pipeline") != pipeline())
+
+
+def stale(rows: Mapping[str, Row]) -> list[str]:
+    """The cells that have to be examined again."""
+    return [c.id for c in every() if c.id in rows and is_stale(c, rows[c.id])]

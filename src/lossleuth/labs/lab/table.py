@@ -23,14 +23,14 @@ from lossleuth.labs.lab.cells import (
 )
 from lossleuth.labs.lab.examined import is_located
 from lossleuth.labs.lab.programs.planting import fault_of
-from lossleuth.labs.lab.rows import Row
+from lossleuth.labs.lab.rows import Row, stale
 
 FILE = "table.md"
 NOT_RUN = "not run"
 
 
 def table(rows: Mapping[str, Row]) -> str:
-    """The page, a pure function of the rows."""
+    """The page: a function of the rows, and of whether they are of the code as it is."""
     known = [cell for cell in every() if cell.id in rows]
     good = sum(rows[cell.id]["good"] for cell in known)
     faulty = [rows[cell.id] for cell in known if rows[cell.id]["wanted"]]
@@ -44,6 +44,7 @@ def table(rows: Mapping[str, Row]) -> str:
         "overlaps; `✗`: anything else, with what was said. `@`: within 2 lines of the planted one.",
         "",
         f"{good} of {len(known)} cells are right; {located} of {len(faulty)} faults are located.",
+        _freshness(rows),
     ]
     if seconds:
         median = seconds[len(seconds) // 2]
@@ -68,6 +69,16 @@ def write(folder: Path, rows: Mapping[str, Row]) -> None:
     """Write the page beside the rows."""
     with replace_file(folder / FILE) as stream:
         stream.write(table(rows).encode())
+
+
+def _freshness(rows: Mapping[str, Row]) -> str:
+    """How many rows are of the code as it is."""
+    old = len(stale(rows))
+    if not old:
+        return "All rows were measured with the code as it is."
+    return (
+        f"{old} of {len(rows)} rows were measured with earlier code: `lossleuth lab` renews them."
+    )
 
 
 def _titled(name: str) -> str:
