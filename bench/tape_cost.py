@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lossleuth.probes.gradient.gradient_truth import gradient_truth
-from lossleuth.probes.look import look_at
 from lossleuth.probes.model.leaks import leaks
+from lossleuth.probes.run import run_probes
 from lossleuth.reference.train.model import LanguageModel, ModelShape
 from lossleuth.tape.capture.recorder import Recorder
 from lossleuth.tape.roles.alignment import alignment
@@ -91,7 +91,7 @@ def run(console: Console) -> None:
         rows["truth"].append(truth / bare)
         window.replayed.clear()
         rows["structure"].append(_timed(structure, window)[0] / bare)
-        rows["all probes"].append(_timed(look_at, window)[0] / bare)
+        rows["all probes"].append(_timed(run_probes, window)[0] / bare)
     count = sum(p.numel() for p in program.model.parameters()) / 1e6
     table = Table("steps of the bare program", "median", "range", title=f"{count:.1f} M parameters")
     for name, values in rows.items():
