@@ -27,10 +27,10 @@ from lossleuth.kernels import (
     cross_entropy,
     cross_entropy_with_gradient,
     linear_cross_entropy,
-    native,
 )
 from lossleuth.kernels.row_losses import Options, prepare
 from lossleuth.kernels.supervision import supervise
+from lossleuth.native import library as native
 from lossleuth.reference.train.allocator import keep_freed_memory
 
 # Rows and columns, steps in a round, seconds for all rounds.
