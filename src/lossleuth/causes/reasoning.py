@@ -1,14 +1,15 @@
-"""What judges share: reading places, and the step from a fault that is there to a verdict."""
+"""What judges share: reading places and numbers, and turning a fault into a verdict by trial."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
+from lossleuth.findings.data import Alignment
 from lossleuth.findings.loss import TrueLoss
-from lossleuth.findings.model import Softmaxes
+from lossleuth.findings.model import Leaks, Softmaxes
 from lossleuth.findings.update import Coverage, UpdateLines
 from lossleuth.types.cause import Limit
 from lossleuth.types.change import Change, Effect
@@ -20,7 +21,7 @@ MIN_EFFECT_NATS = Limit(0.01, "least gain of a trial, in nats, that counts as ha
 
 
 def where_of(place: str | None, module: str | None = None) -> Where | None:
-    """A place as `file:line` taken apart.
+    """A place given as `file:line`, split into file and line.
 
     >>> where_of("train.py:12")
     Where(file='train.py', line=12, module=None)
@@ -32,17 +33,17 @@ def where_of(place: str | None, module: str | None = None) -> Where | None:
 
 
 def first_place(places: Iterable[str | None]) -> Where | None:
-    """The first that is there."""
+    """The first place that is known."""
     return next((where_of(place) for place in places if place), None)
 
 
 def update_place(evidence: Evidence) -> Where | None:
-    """The line that makes the update; where none is seen, the one that differentiates."""
+    """The line that makes the update, else the line of the backward pass."""
     return _phase(evidence, "update") or _phase(evidence, "backward")
 
 
 def backward_place(evidence: Evidence) -> Where | None:
-    """The line that differentiates."""
+    """The line of the backward pass."""
     return _phase(evidence, "backward")
 
 
@@ -52,31 +53,31 @@ def rule_place(evidence: Evidence) -> Where | None:
 
 
 def clip_place(evidence: Evidence) -> Where | None:
-    """The line that clips, where it was seen, else the one that updates."""
+    """The line that clips gradients, else the line that makes the update."""
     return _phase(evidence, "clip") or update_place(evidence)
 
 
 def optimizer_place(evidence: Evidence) -> Where | None:
-    """The line that made the optimizer, else the one that lets it step."""
+    """The line that made the optimizer, else the line that makes the update."""
     made = [optimizer.place for optimizer in evidence.settings.optimizers]
     return first_place(made) or update_place(evidence)
 
 
 def weights_place(evidence: Evidence) -> Where | None:
-    """The file that the first weights stand in, else where the optimizer took them."""
+    """The file that the first weights came from, else the line that made the optimizer."""
     weights = evidence.origins.weights
     files = weights.files if weights is not None else ()
     return Where(files[0].file) if files else optimizer_place(evidence)
 
 
 def setting_place(evidence: Evidence, setting: str) -> Where | None:
-    """The file in which a setting's value stands, where the run has read it from one."""
+    """The file that a setting was read from, if there is one."""
     found = evidence.origins.settings.get(setting)
     return None if found is None else Where(found.file)
 
 
 def library_place(evidence: Evidence) -> Where | None:
-    """The one shared library that came with no package, if there is exactly one."""
+    """The shared library that came with no package, if there is exactly one."""
     libraries = [x for x in evidence.provenance.libraries if ".so" in x]
     return Where(libraries[0]) if len(libraries) == 1 else None
 
@@ -135,13 +136,13 @@ def _at_length(evidence: Evidence, brief: Effect) -> str:
     return f", {pair.nats:+.3f} nats in one pair of {pair.steps} steps"
 
 
-def finite(values: Iterable[Any]) -> list[float]:
-    """Those that are numbers."""
-    return [float(v) for v in values if isinstance(v, int | float) and math.isfinite(v)]
+def finite(values: Iterable[float | None]) -> list[float]:
+    """Those that are finite numbers."""
+    return [value for value in values if value is not None and math.isfinite(value)]
 
 
 def share(part: float, whole: float) -> float:
-    """A share, 0 of nothing."""
+    """The share of a part in the whole; 0 if the whole is 0."""
     return part / whole if whole else 0.0
 
 
@@ -158,8 +159,49 @@ def vocabulary(evidence: Evidence) -> int | None:
 
 
 def is_torn(evidence: Evidence) -> bool:
-    """Whether classes and positions change places before the loss: then rows of logits are none."""
+    """Whether classes and positions are mixed up before the loss: then no row of logits is one."""
     return any(softmaxes.picked_elsewhere for softmaxes in evidence.all(Softmaxes))
+
+
+class Leak(NamedTuple):
+    """How far logits moved that should not move, and how far rounding alone may move them."""
+
+    move: float
+    floor: float
+    # Where the leak comes in, as file:line.
+    places: tuple[str, ...]
+    # Which token the targets of that step are, counted from the position that predicts them.
+    offset: int | None = None
+
+
+def future_leaks(evidence: Evidence) -> list[Leak]:
+    """How far a later token moves earlier logits, for each recorded step that shows it."""
+    found = []
+    for step in evidence.recorded:
+        leaks, alignment = step.first(Leaks), step.first(Alignment)
+        if leaks is not None and leaks.future is not None and math.isfinite(leaks.future):
+            offset = None if alignment is None else alignment.offset
+            found.append(Leak(leaks.future, leaks.floor, leaks.places, offset))
+    return found
+
+
+def row_leaks(evidence: Evidence) -> list[Leak]:
+    """How far one row moves the logits of others, for each recorded step that shows it."""
+    return [
+        Leak(leaks.batch, leaks.floor, leaks.batch_places)
+        for leaks in evidence.all(Leaks)
+        if leaks.batch is not None and math.isfinite(leaks.batch)
+    ]
+
+
+def leaks_always(leaks: Sequence[Leak]) -> bool:
+    """Whether logits move by more than rounding on every recorded step."""
+    return bool(leaks) and all(leak.move > leak.floor for leak in leaks)
+
+
+def asks_for_next(leaks: Sequence[Leak]) -> bool:
+    """Whether targets are later tokens on any of these steps."""
+    return any(leak.offset is not None and leak.offset >= 1 for leak in leaks)
 
 
 def frozen_share(evidence: Evidence) -> float:
@@ -168,6 +210,6 @@ def frozen_share(evidence: Evidence) -> float:
 
 
 def unigram(evidence: Evidence) -> float | None:
-    """The entropy of the targets seen."""
+    """The entropy of the targets that were seen, in nats."""
     seen = [step.unigram for step in evidence.steps if step.unigram is not None]
     return seen[-1] if seen else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from evidence import (
     LOSS,
-    TARGET_PLACES,
+    TARGET_LINES,
     alternating,
     check_proven,
     check_refuted,
@@ -15,35 +15,38 @@ from evidence import (
     seen,
 )
 
-from lossleuth.causes.data.label_offset import judge
+from lossleuth.causes.data.label_offset import CAUSE, judge
+from lossleuth.findings.data import Alignment
+from lossleuth.findings.model import Leaks
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
+from lossleuth.types.observed import FoundIn, Origins
 
 
-def aligned(offset: int | None, share: float = 1.0, right: float = 0.1) -> dict[str, Any]:
-    shares = {str(o): 0.1 for o in range(-2, 4)} | {"1": right}
+def aligned(offset: int | None, share: float = 1.0, right: float = 0.1) -> Alignment:
+    shares = dict.fromkeys(range(-2, 4), 0.1) | {1: right}
     if offset is not None:
-        shares[str(offset)] = share
-    return {"offset": offset, "shares": shares, "supervised": 512, "untested": None}
+        shares[offset] = share
+    return Alignment(offset, shares, supervised=512, targets=512)
 
 
 @pytest.mark.parametrize("offset", [-1, 0, 2, 3])
 def test_another_offset_than_one_is_proven(offset: int) -> None:
-    judgement = judge(seen(alignment=aligned(offset)))
+    judgement = judge(seen(aligned(offset)))
     check_proven(judgement, LOSS, f"offset {offset}", "100%", "512", "offset 1")
     assert judgement.cure == Change.of("follow_cross_entropy")
 
 
 def test_the_lines_that_made_the_targets_come_before_the_loss() -> None:
-    places = {**TARGET_PLACES, "targets": ["train.py:9"]}
-    check_proven(judge(seen(alignment=aligned(2), target_places=places)), Where("train.py", 9))
+    lines = replace(TARGET_LINES, targets=("train.py:9",))
+    check_proven(judge(seen(aligned(2), lines)), Where("train.py", 9))
 
 
 @pytest.mark.parametrize(("tokens", "where"), [("t.bin", Where("l.bin")), ("l.bin", LOSS)])
 def test_a_file_of_targets_alone_is_named(tokens: str, where: Where) -> None:
-    origins = {"targets": {"file": "l.bin"}, "tokens": {"file": tokens}}
-    check_proven(judge(seen(alignment=aligned(0), origins=origins)), where)
+    origins = Origins(targets=FoundIn("l.bin"), tokens=FoundIn(tokens))
+    check_proven(judge(seen(aligned(0), origins=origins)), where)
 
 
 @pytest.mark.parametrize(
@@ -51,18 +54,18 @@ def test_a_file_of_targets_alone_is_named(tokens: str, where: Where) -> None:
     [aligned(1), aligned(None), aligned(2, share=0.9), aligned(0, right=0.95)],
     ids=["next token", "no offset", "most only", "a text of one token"],
 )
-def test_targets_at_the_next_token_or_by_coincidence_are_no_fault(alignment: Any) -> None:
-    check_refuted(judge(seen(alignment=alignment)), "512 targets")
+def test_targets_at_the_next_token_or_by_coincidence_are_no_fault(alignment: Alignment) -> None:
+    check_refuted(judge(seen(alignment)), "512 targets")
 
 
 def test_offsets_that_change_from_step_to_step_are_not_blamed() -> None:
-    check_refuted(judge(alternating({"alignment": aligned(2)}, {"alignment": aligned(1)})))
+    check_refuted(judge(alternating([aligned(2)], [aligned(1)])))
 
 
 @pytest.mark.parametrize(("future", "is_meant"), [(0.5, True), (0.0, False)])
 def test_a_denoiser_may_copy_and_a_causal_model_may_not(future: float, is_meant: bool) -> None:
-    leaks = {"future": future, "floor": 1e-12}
-    judgement = judge(seen(alignment=aligned(0), leaks=leaks))
+    leaks = Leaks(future, None, None, None, floor=1e-12)
+    judgement = judge(seen(aligned(0), leaks))
     if is_meant:
         check_refuted(judgement, "whole input")
     else:
@@ -70,6 +73,8 @@ def test_a_denoiser_may_copy_and_a_causal_model_may_not(future: float, is_meant:
 
 
 def test_without_targets_it_is_untested_with_the_reason() -> None:
-    check_untested(judge(Evidence()), "no step with targets")
+    check_untested(CAUSE.judged(Evidence()), "no step was recorded")
     reason = "the tokens are not rows of positions"
-    check_untested(judge(seen(alignment={"untested": reason})), reason)
+    check_untested(CAUSE.judged(seen(replace(aligned(2), untested=reason))), reason)
+    few = replace(aligned(2), supervised=7)
+    check_untested(CAUSE.judged(seen(few)), "8 supervised targets")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from evidence import LOSS, TARGET_PLACES, check_proven, check_refuted, check_untested, seen, steps
+from evidence import LOSS, TARGET_LINES, check_proven, check_refuted, check_untested, seen, steps
 
-from lossleuth.causes.data.labels_all_masked import judge
+from lossleuth.causes.data.labels_all_masked import CAUSE, judge
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
+from lossleuth.types.observed import Ending, Unfinished
 
 
 def counted(supervised: list[int], **scalars: Any) -> Evidence:
@@ -18,13 +21,13 @@ def counted(supervised: list[int], **scalars: Any) -> Evidence:
 
 
 def test_the_line_that_masked_them_on_such_a_step_is_named() -> None:
-    masked = {"target_places": TARGET_PLACES | {"filled": ["data.py:7"]}}
+    masked = replace(TARGET_LINES, filled=("data.py:7",))
     losses = [3.0, 3.0, math.nan, 3.0]
     known = {"supervised": [64, 64, 0, 64], "loss": losses}
-    there = [{"step": 1, **masked}, {"step": 2, **masked}]
-    check_proven(judge(seen(steps=steps(4, **known), windows=there)), Where("data.py", 7))
+    there = [RecordedStep(1, [masked]), RecordedStep(2, [masked])]
+    check_proven(judge(seen(steps=steps(4, **known), recorded=there)), Where("data.py", 7))
     # Other steps may mask a part of theirs, as they should.
-    check_proven(judge(seen(steps=steps(4, **known), windows=there[:1])), LOSS)
+    check_proven(judge(seen(steps=steps(4, **known), recorded=there[:1])), LOSS)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -43,23 +46,23 @@ def test_most_steps_without_a_target_are_proven_though_their_loss_is_finite() ->
 
 
 def test_an_end_in_a_loss_over_nothing_is_proven() -> None:
-    unfinished = {"supervised": 0, "unsupervised": 1, "losses": [math.nan]}
-    evidence = seen(steps=steps(3, supervised=64), ending={"unfinished": unfinished})
+    unfinished = Unfinished(supervised=0, unsupervised=1, losses=[math.nan])
+    evidence = seen(steps=steps(3, supervised=64), ending=Ending(unfinished=unfinished))
     check_proven(judge(evidence), LOSS, "1 losses")
 
 
 def test_a_run_that_never_gets_beyond_losses_over_nothing_is_proven() -> None:
-    unfinished = {"supervised": 0, "unsupervised": 9, "losses": [0.0] * 9}
-    check_proven(judge(seen(steps=[], ending={"unfinished": unfinished})), LOSS, "9 losses")
+    unfinished = Unfinished(supervised=0, unsupervised=9, losses=[0.0] * 9)
+    check_proven(judge(seen(steps=[], ending=Ending(unfinished=unfinished))), LOSS, "9 losses")
 
 
-def test_a_program_that_leaves_out_an_empty_batch_at_its_end_is_left_in_peace() -> None:
-    unfinished = {"supervised": 0, "unsupervised": 1, "losses": [0.0]}
-    evidence = seen(steps=steps(9, supervised=64), ending={"unfinished": unfinished})
+def test_a_program_that_leaves_out_an_empty_batch_at_its_end_is_not_blamed() -> None:
+    unfinished = Unfinished(supervised=0, unsupervised=1, losses=[0.0])
+    evidence = seen(steps=steps(9, supervised=64), ending=Ending(unfinished=unfinished))
     assert judge(evidence).status is Status.BENIGN
 
 
-def test_a_program_that_handles_an_empty_batch_now_and_then_is_left_in_peace() -> None:
+def test_a_program_that_handles_an_empty_batch_now_and_then_is_not_blamed() -> None:
     judgement = judge(counted([64, 0, 64, 64], loss=[3.0, 0.0, 3.0, 3.0]))
     assert judgement.status is Status.BENIGN
     assert judgement.where == LOSS
@@ -70,5 +73,5 @@ def test_a_loss_that_is_not_finite_over_targets_is_something_else() -> None:
 
 
 def test_without_targets_it_is_untested() -> None:
-    check_untested(judge(Evidence()), "no loss with targets")
-    check_untested(judge(seen(steps=steps(5, loss=1.0))))
+    check_untested(CAUSE.judged(Evidence()), "no loss with targets")
+    check_untested(CAUSE.judged(seen(steps=steps(5, loss=1.0))), "no loss with targets")

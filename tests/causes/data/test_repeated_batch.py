@@ -6,30 +6,34 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from evidence import LOSS, TARGET_PLACES, check_proven, check_refuted, check_untested, seen, steps
+from evidence import LOSS, TARGET_LINES, check_proven, check_refuted, check_untested, seen, steps
 
-from lossleuth.causes.data.repeated_batch import judge
+from lossleuth.causes.data.repeated_batch import CAUSE, judge
+from lossleuth.findings.data import DataSize, TargetLines
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
 
 
-def batches(distinct: int, count: int = 40, held: int = 0, **given: Any) -> Evidence:
+def batches(
+    distinct: int,
+    count: int = 40,
+    held: int = 0,
+    lines: TargetLines = TARGET_LINES,
+    **scalars: Any,
+) -> Evidence:
     names = [f"batch {i % distinct}" for i in range(count)]
-    scalars = {"batch": names, "tokens": 500, **given.pop("scalars", {})}
-    return seen(steps=steps(count, **scalars), supply=held, **given)
+    taken = steps(count, **{"batch": names, "tokens": 500, **scalars})
+    return seen(lines, *([DataSize(held)] if held else []), steps=taken)
 
 
 def test_few_batches_of_much_data_are_proven() -> None:
     check_proven(judge(batches(2, held=100_000)), LOSS, "2 of 40", "1000 tokens", "100000")
 
 
-def test_a_loader_that_holds_more_batches_shows_it_too() -> None:
-    check_proven(judge(batches(1, scalars={"loader_batches": 50})), LOSS, "1 of 40", "25000")
-
-
 def test_the_line_nearest_to_the_targets_is_named() -> None:
-    places = {**TARGET_PLACES, "targets": ["data.py:3", "data.py:8"]}
-    judgement = judge(batches(1, held=100_000, target_places=places))
+    lines = replace(TARGET_LINES, targets=("data.py:3", "data.py:8"))
+    judgement = judge(batches(1, held=100_000, lines=lines))
     check_proven(judgement, Where("data.py", 8))
 
 
@@ -53,14 +57,13 @@ def test_distinct_batches_and_small_data_are_no_fault(evidence: Evidence, words:
         (Evidence(), "only 0 batches"),
         (batches(1, count=8), "only 8"),
         (batches(1), "is not known"),
-        (batches(2, scalars={"loader_batches": 3}), "is not known"),
     ],
 )
 def test_without_the_size_of_the_data_it_is_untested(evidence: Evidence, words: str) -> None:
-    check_untested(judge(evidence), words)
+    check_untested(CAUSE.judged(evidence), words)
 
 
-def test_the_largest_supply_and_the_largest_batch_count() -> None:
-    evidence = batches(2, scalars={"tokens": [100, 500] * 20})
-    windows = [{"step": i, "supply": held} for i, held in enumerate((10, 100_000, 10))]
-    check_proven(judge(replace(evidence, windows=windows)), None, "1000 tokens", "100000")
+def test_the_largest_data_and_the_largest_batch_count() -> None:
+    evidence = batches(2, tokens=[100, 500] * 20)
+    recorded = [RecordedStep(i, [DataSize(held)]) for i, held in enumerate((10, 100_000, 10))]
+    check_proven(judge(replace(evidence, recorded=recorded)), None, "1000 tokens", "100000")

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from evidence import OPTIMIZER, alternating, check_proven, check_refuted, check_untested, seen
 
-from lossleuth.causes.initialisation.dead_network import judge
+from lossleuth.causes.initialisation.dead_network import CAUSE, judge
+from lossleuth.findings.loss import TrueLoss
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
+from lossleuth.types.observed import FoundIn, Origins, WeightOrigins
 
 
-def logits(spread: float, gradient: float | None = 0.0) -> dict[str, Any]:
-    found = {"loss": math.log(96), "vocabulary": 96, "logits_std": spread, "gradient": gradient}
-    return {"true_loss": found}
+def logits(spread: float, gradient: float | None = 0.0) -> TrueLoss:
+    return TrueLoss(math.log(96), 512, 96, own_targets=True, logits_std=spread, gradient=gradient)
 
 
 def test_equal_logits_without_a_gradient_are_proven() -> None:
-    judgement = judge(seen(**logits(0.0)))
+    judgement = judge(seen(logits(0.0)))
     check_proven(judgement, OPTIMIZER, "ln 96", "4.5643", "3 recorded steps")
     assert judgement.cure == Change.of("redraw_weights")
 
 
 def test_the_file_that_the_weights_came_from_is_named() -> None:
-    origins = {"weights": {"files": [{"file": "start.pt"}]}}
-    check_proven(judge(replace(seen(**logits(0.0)), origins=origins)), Where("start.pt"))
+    origins = Origins(weights=WeightOrigins([FoundIn("start.pt")]))
+    check_proven(judge(replace(seen(logits(0.0)), origins=origins)), Where("start.pt"))
 
 
 def test_a_zero_output_layer_alone_gets_a_gradient_and_is_no_fault() -> None:
-    check_refuted(judge(seen(**logits(0.0, gradient=0.3))), "0.3")
+    check_refuted(judge(seen(logits(0.0, gradient=0.3))), "0.3")
 
 
 @pytest.mark.parametrize(
     "evidence",
-    [seen(**logits(0.6, None)), alternating(logits(0.0), logits(0.6, None))],
+    [seen(logits(0.6, None)), alternating([logits(0.0)], [logits(0.6, None)])],
     ids=["alive", "alive in the end"],
 )
 def test_logits_that_differ_are_alive(evidence: Evidence) -> None:
@@ -45,10 +45,12 @@ def test_logits_that_differ_are_alive(evidence: Evidence) -> None:
 
 
 def test_without_logits_or_their_gradient_it_is_untested() -> None:
-    check_untested(judge(Evidence()), "no step with logits")
-    check_untested(judge(seen(true_loss={"loss": None, "untested": "no targets"})))
-    check_untested(judge(seen(**logits(0.0, gradient=None))), "gradient is not known")
+    check_untested(CAUSE.judged(Evidence()), "no step was recorded")
+    unknown = TrueLoss(None, 0, None, own_targets=False, logits_std=None, untested="no targets")
+    check_untested(CAUSE.judged(seen(unknown)), "no targets")
+    check_untested(CAUSE.judged(seen(logits(0.0, gradient=None))), "gradient is not known")
+    check_untested(CAUSE.judged(seen(logits(0.0, gradient=math.nan))), "gradient is not known")
 
 
 def test_a_gradient_on_one_step_is_enough_to_live() -> None:
-    check_refuted(judge(alternating(logits(0.0, 0.0), logits(0.0, 0.2))), "0.2")
+    check_refuted(judge(alternating([logits(0.0, 0.0)], [logits(0.0, 0.2)])), "0.2")

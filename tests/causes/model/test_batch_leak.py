@@ -2,44 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from evidence import alternating, check_proven, check_refuted, check_untested, seen
 
-from lossleuth.causes.model.batch_leak import judge
+from lossleuth.causes.model.batch_leak import CAUSE, judge
+from lossleuth.findings.model import Leaks, Softmaxes
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
 
 
-def leak(batch: float | None, **given: Any) -> dict[str, Any]:
-    return {"leaks": {"batch": batch, "floor": 1e-12, "batch_places": [], **given}}
+def leak(batch: float | None, *places: str) -> Leaks:
+    return Leaks(None, batch, None, None, batch_places=places, floor=1e-12)
 
 
 def test_rows_that_move_others_are_proven_where_they_meet() -> None:
-    fault = seen(**leak(0.4, batch_places=["model.py:21"]))
+    fault = seen(leak(0.4, "model.py:21"))
     check_proven(judge(fault), Where("model.py", 21), "0.4", "all of 3", "exactly 0")
 
 
 def test_rows_that_meet_at_no_known_line_have_no_place() -> None:
-    check_proven(judge(seen(**leak(0.4))), None)
+    check_proven(judge(seen(leak(0.4))), None)
 
 
 @pytest.mark.parametrize("batch", [0.0, 1e-13], ids=["exactly", "to rounding"])
 def test_rows_that_stay_as_they_were_are_sound(batch: float) -> None:
-    check_refuted(judge(seen(**leak(batch))), "expected 0")
+    check_refuted(judge(seen(leak(batch))), "expected 0")
 
 
 def test_rows_that_compete_for_an_expert_now_and_then_are_not_blamed() -> None:
-    check_refuted(judge(alternating(leak(0.4), leak(0.0))), "0.0e+00")
+    check_refuted(judge(alternating([leak(0.4)], [leak(0.0)])), "0.0e+00")
 
 
 def test_a_single_row_is_untested_with_the_reason() -> None:
-    check_untested(judge(Evidence()), "several rows")
-    check_untested(judge(seen(**leak(None))), "several rows")
-    check_untested(judge(seen(**leak(None, untested="no logits"))), "no logits")
+    check_untested(CAUSE.judged(Evidence()), "no step was recorded")
+    check_untested(CAUSE.judged(seen(leak(None))), "several rows")
+    unknown = replace(leak(None), untested="no logits")
+    check_untested(CAUSE.judged(seen(unknown)), "no logits")
 
 
-def test_the_least_move_of_all_steps_is_told() -> None:
-    check_proven(judge(alternating(leak(0.7), leak(0.2))), None, "by 0.2 of")
-    check_refuted(judge(alternating(leak(0.7), leak(0.0))), "0.0e+00")
+def test_logits_whose_rows_are_mixed_up_are_for_another() -> None:
+    torn = Softmaxes(None, None, "train.py:18", (), picked_elsewhere=True)
+    check_untested(CAUSE.judged(seen(leak(0.4), torn)), "softmax_axis")
+
+
+def test_the_smallest_move_of_all_steps_is_given() -> None:
+    check_proven(judge(alternating([leak(0.7)], [leak(0.2)])), None, "by 0.2 of")
+    check_refuted(judge(alternating([leak(0.7)], [leak(0.0)])), "0.0e+00")

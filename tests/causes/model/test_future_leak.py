@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from evidence import alternating, check_proven, check_refuted, check_untested, seen
 
-from lossleuth.causes.model.future_leak import judge
+from lossleuth.causes.model.future_leak import CAUSE, judge
+from lossleuth.findings.data import Alignment
+from lossleuth.findings.finding import Finding
+from lossleuth.findings.model import Leaks, Softmaxes
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
 
 
-def leak(future: float | None, offset: int | None = 1, **given: Any) -> dict[str, Any]:
-    leaks = {"future": future, "floor": 1e-12, "places": [], **given}
-    return {"leaks": leaks, "alignment": {"offset": offset}}
+def leak(future: float | None, offset: int | None = 1, *places: str) -> list[Finding]:
+    leaks = Leaks(future, None, None, None, places=places, floor=1e-12)
+    return [leaks, Alignment(offset, {}, supervised=512, targets=512)]
 
 
 @pytest.mark.parametrize("offset", [1, 2])
 def test_a_later_token_that_moves_earlier_logits_is_proven(offset: int) -> None:
-    fault = seen(**leak(0.7, offset, places=["model.py:21"]))
+    fault = seen(*leak(0.7, offset, "model.py:21"))
     check_proven(judge(fault), Where("model.py", 21), "0.7", "all of 3", "exactly 0")
 
 
 @pytest.mark.parametrize("future", [0.0, 1e-13], ids=["exactly", "to rounding"])
 def test_a_causal_model_is_sound(future: float) -> None:
-    check_refuted(judge(seen(**leak(future))), "expected 0")
+    check_refuted(judge(seen(*leak(future))), "expected 0")
 
 
 @pytest.mark.parametrize("offset", [0, None], ids=["denoiser", "classifier"])
 def test_a_model_that_may_see_its_whole_input_is_not_blamed(offset: int | None) -> None:
-    check_refuted(judge(seen(**leak(0.7, offset))), "whole input")
+    check_refuted(judge(seen(*leak(0.7, offset))), "whole input")
 
 
 def test_a_leak_on_some_steps_only_is_not_blamed() -> None:
@@ -38,10 +41,23 @@ def test_a_leak_on_some_steps_only_is_not_blamed() -> None:
 
 
 def test_without_logits_it_is_untested_with_the_reason() -> None:
-    check_untested(judge(Evidence()), "no step with tokens")
-    check_untested(judge(seen(**leak(None, untested="no rows"))), "no rows")
+    check_untested(CAUSE.judged(Evidence()), "no step was recorded")
+    check_untested(CAUSE.judged(seen(*leak(None))), "before a changed token")
+    unknown = Leaks(None, None, None, None, untested="no rows")
+    check_untested(CAUSE.judged(seen(unknown)), "no rows")
 
 
-def test_the_least_move_of_all_steps_is_told() -> None:
+def test_a_leak_without_known_targets_is_not_blamed() -> None:
+    leaks, alignment = leak(0.7)
+    check_refuted(CAUSE.judged(seen(leaks)), "whole input")
+    check_refuted(CAUSE.judged(seen(leaks, replace(alignment, untested="no rows"))), "whole input")
+
+
+def test_logits_whose_rows_are_mixed_up_are_for_another() -> None:
+    torn = Softmaxes(None, None, "train.py:18", (), picked_elsewhere=True)
+    check_untested(CAUSE.judged(seen(*leak(0.7), torn)), "softmax_axis")
+
+
+def test_the_smallest_move_of_all_steps_is_given() -> None:
     check_proven(judge(alternating(leak(0.7), leak(0.2))), None, "by 0.2 of")
     check_refuted(judge(alternating(leak(0.7), leak(0.0))), "0.0e+00")

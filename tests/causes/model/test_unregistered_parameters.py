@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen
 
-from lossleuth.causes.model.unregistered_parameters import CURE, judge
+from lossleuth.causes.model.unregistered_parameters import CAUSE, CURE, judge
+from lossleuth.findings.update import Coverage, Uncovered
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
 
-LAYER = {"name": "layers.3", "elements": 64, "file": "model.py", "line": 9, "module": "layers"}
+LAYER = Uncovered("layers.3", 64, "model.py", 9, "layers", gradient=1.0)
+COVERAGE = Coverage((), 0.0, frozen=(), unused=0, held=20, unused_match_missing=False)
 
 
-def covered(share: float, *missing: dict[str, Any], **given: Any) -> Evidence:
-    found = {"missing": list(missing), "missing_share": share, "frozen": [], "held": 20}
-    return seen(coverage={**found, "unused": 0, "unused_match_missing": False, **given})
+def covered(share: float, *missing: Uncovered, **given: Any) -> Evidence:
+    return seen(replace(COVERAGE, missing=missing, missing_share=share, **given))
 
 
 def test_tensors_in_no_optimizer_are_suspected_at_their_use_until_trained() -> None:
@@ -46,8 +48,10 @@ def test_an_optimizer_with_other_copies_is_another_fault(given: Any) -> None:
 
 def test_what_a_cure_unfroze_is_not_the_programs_fault() -> None:
     cured = replace(covered(0.4, LAYER), cures=[Change.of("train_everything")])
-    check_untested(judge(cured), "a cure has gradients taken")
+    check_untested(CAUSE.judged(cured), "a cure lets")
 
 
 def test_without_coverage_it_is_untested() -> None:
-    check_untested(judge(Evidence()), "no step with a backward pass")
+    check_untested(CAUSE.judged(Evidence()), "no step was recorded")
+    check_untested(CAUSE.judged(seen()), "coverage could not be measured")
+    check_untested(CAUSE.judged(covered(math.nan, LAYER)), "finite gradient")

@@ -1,16 +1,16 @@
 """A loss is taken over no target at all.
 
 What it means
-    Every target of a batch is the one that counts for nothing, so that the loss is a mean over an
-    empty set: NaN, or 0 where somebody replaced it.
+    Every target of a batch has the label that the loss ignores, so that the loss is a mean over an
+    empty set: NaN, or 0 where the program replaces it.
 
 Why training fails
-    One NaN spoils every weight. Where it is replaced, the batch teaches nothing and nobody knows.
+    One NaN spoils every weight. Where it is replaced, the batch teaches nothing and nobody notices.
 
 How it is judged
     Supervised targets are counted in every step. A count of 0 is the fault; it is proven where the
-    loss of such a step is not finite, or where most steps are like that. A program that counts
-    nothing and goes on with a finite loss, now and then, is left in peace.
+    loss of such a step is not finite, or where most steps are like that. A program that now and
+    then has no targets and goes on with a finite loss is not blamed.
 
 How to fix
     Leave such batches out, or find out why all labels are masked: a template that does not match,
@@ -23,60 +23,61 @@ When this verdict is wrong
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from lossleuth.causes.reasoning import first_place, share
-from lossleuth.types.cause import Cause
+from lossleuth.findings.data import TargetLines
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
+from lossleuth.types.observed import Unfinished
 
-# Of the steps, where their loss stays finite.
-MOST = 0.5
+MAX_EMPTY_SHARE = Limit(0.5, "largest share of steps without targets that is no fault")
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Count targets, step by step."""
-    unfinished = evidence.ending.get("unfinished") or {}
-    counted = [s for s in evidence.steps if s.get("supervised") is not None]
-    total = len(counted) + (unfinished.get("supervised") is not None)
+    unfinished = evidence.ending.unfinished or Unfinished()
+    counted = [(step, step.supervised) for step in evidence.steps if step.supervised is not None]
+    total = len(counted) + (unfinished.supervised is not None)
     if not total:
         return untested("no loss with targets was seen")
-    empty = [s for s in counted if s["supervised"] == 0 or s.get("unsupervised")]
-    losses = [s.get("loss") for s in empty]
-    bad = any(isinstance(x, float) and not math.isfinite(x) for x in losses)
-    micro = sum(int(s.get("unsupervised") or 0) for s in counted)
-    late = int(unfinished.get("unsupervised") or 0)
-    if late:
-        bad = bad or any(
-            isinstance(x, float) and not math.isfinite(x) for x in unfinished.get("losses", ())
-        )
-    found = max(micro, len(empty)) + late
+    empty = [step for step, supervised in counted if supervised == 0 or step.unsupervised]
+    micro_batches = sum(step.unsupervised or 0 for step, _ in counted)
+    at_end = unfinished.unsupervised or 0
+    found = max(micro_batches, len(empty)) + at_end
     if not found:
+        smallest = min((supervised for _, supervised in counted), default=0)
         return refuted(
-            f"every one of {len(counted)} steps has supervised targets, "
-            f"{min((s['supervised'] for s in counted), default=0)} or more"
+            f"every one of {len(counted)} steps has supervised targets, {smallest} or more"
         )
     because = (
         f"{found} losses were taken over no target at all"
-        + (f", the first at step {empty[0]['step']}" if empty else "")
+        + (f", the first at step {empty[0].step}" if empty else "")
         + "; a loss needs at least 1."
     )
-    where = _where(evidence, {s["step"] for s in empty})
-    wrongness = Wrongness("losses over no target", float(found), 0.0, 0.0)
-    remedy = "Leave out batches without a supervised target; see why their labels are all masked."
-    if bad or share(len(empty) + bool(late), total) > MOST:
-        return Judgement(Status.PROVEN, because, where, wrongness, remedy=remedy)
-    return Judgement(Status.BENIGN, because, where, wrongness, remedy=remedy)
+    spoilt = _has_non_finite(step.loss for step in empty)
+    if at_end:
+        spoilt = spoilt or _has_non_finite(unfinished.losses)
+    is_fault = spoilt or share(len(empty) + bool(at_end), total) > MAX_EMPTY_SHARE
+    return Judgement(
+        Status.PROVEN if is_fault else Status.BENIGN,
+        because,
+        _where(evidence, {step.step for step in empty}),
+        Wrongness("losses over no target", float(found), 0.0, 0.0),
+        remedy="Leave out batches without a supervised target; see why their labels are masked.",
+    )
+
+
+def _has_non_finite(losses: Iterable[float | None]) -> bool:
+    return any(loss is not None and not math.isfinite(loss) for loss in losses)
 
 
 def _where(evidence: Evidence, empty: set[int]) -> Where | None:
-    """Where targets were masked on a step that has none left, else where they are compared."""
-    places = [
-        (w.get("step") in empty, w["target_places"])
-        for w in evidence.windows
-        if w.get("target_places")
-    ]
-    filled = first_place(p for is_empty, t in places if is_empty for p in t.get("filled", ()))
-    return filled or first_place(t["loss"] for _, t in places)
+    """The line that masked the targets of a step that has none left, else the line of the loss."""
+    lines = list(evidence.by_step(TargetLines))
+    masked = first_place(place for step, x in lines if step in empty for place in x.filled)
+    return masked or first_place(x.loss for _, x in lines)
 
 
 CAUSE = Cause(
@@ -84,6 +85,7 @@ CAUSE = Cause(
     Stage.DATA,
     "a loss is taken over no target at all",
     judge,
-    ("targets",),
+    uses=(TargetLines,),
+    limits=(MAX_EMPTY_SHARE,),
     voids_trials=True,
 )

@@ -10,7 +10,7 @@ Why training fails
 
 How it is judged
     The weight of each micro-batch in the gradient is compared with its share of the targets.
-    Whether it matters is tried: the same run with micro-batches weighed by their targets.
+    A trial shows whether it matters: the same run with micro-batches weighted by their targets.
 
 How to fix
     Sum the losses of all micro-batches and divide by the number of their targets.
@@ -23,14 +23,16 @@ from __future__ import annotations
 
 import math
 
-from lossleuth.causes.reasoning import backward_place, decided_by_trial
-from lossleuth.types.cause import Cause
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS, backward_place, decided_by_trial
+from lossleuth.findings.gradient import LogitGradient
+from lossleuth.findings.recorded_step import RecordedStep
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
-# Largest relative distance of a weight from its share that is no fault.
-TOLERATED = 0.02
+MAX_GAP = Limit(0.02, "largest relative distance of a weight from its share that is no fault")
+ROUNDING = Limit(1e-6, "relative distance that rounding alone could make")
 CURE = Change.of("weigh_micro_batches")
 
 
@@ -38,20 +40,11 @@ def judge(evidence: Evidence) -> Judgement:
     """Compare weights and counts on every recorded step with several backward passes."""
     if not evidence.steps:
         return untested("no update was made: which backward passes belong together is not known")
-    worst = None
-    for window in evidence.windows:
-        runs = [g for g in window.get("logit_gradients") or () if g.get("scale") is not None]
-        if len(runs) < 2:
-            continue
-        weights, counts = sum(g["scale"] for g in runs), sum(g["count"] for g in runs)
-        if not weights or not counts:
-            continue
-        gap = max(abs(g["scale"] / weights * counts / g["count"] - 1) for g in runs)
-        if math.isfinite(gap):
-            worst = gap if worst is None else max(worst, gap)
-    if worst is None:
+    gaps = [gap for step in evidence.recorded if (gap := _gap(step)) is not None]
+    if not gaps:
         return untested("no recorded step has several backward passes with targets")
-    if worst <= TOLERATED:
+    worst = max(gaps)
+    if worst <= MAX_GAP:
         return refuted(f"micro-batches weigh what their targets do, within {worst:.2%}")
     because = (
         f"The weight of a micro-batch differs from its share of the targets by up to {worst:.0%}; "
@@ -61,10 +54,20 @@ def judge(evidence: Evidence) -> Judgement:
         Status.SUSPECTED,
         because,
         backward_place(evidence),
-        Wrongness("weight of a micro-batch against its share", worst, 0.0, 1e-6),
+        Wrongness("weight of a micro-batch against its share", worst, 0.0, float(ROUNDING)),
         remedy="Divide the summed losses of a step by the number of its targets.",
     )
     return decided_by_trial(evidence, fault, [CURE])
+
+
+def _gap(step: RecordedStep) -> float | None:
+    """The largest relative distance of a weight from its share; None if there is nothing to see."""
+    runs = [(g.scale, g.count) for g in step.all(LogitGradient) if g.scale is not None]
+    weights, counts = sum(scale for scale, _ in runs), sum(count for _, count in runs)
+    if len(runs) < 2 or not weights or not counts:
+        return None
+    gap = max(abs(scale / weights * counts / count - 1) for scale, count in runs)
+    return gap if math.isfinite(gap) else None
 
 
 CAUSE = Cause(
@@ -72,6 +75,7 @@ CAUSE = Cause(
     Stage.LOSS,
     "micro-batches of unequal counts are averaged as equals",
     judge,
-    ("logit_gradients",),
+    needs=(LogitGradient,),
+    limits=(MAX_GAP, ROUNDING, MIN_EFFECT_NATS),
     overlaps=("loss_scale",),
 )

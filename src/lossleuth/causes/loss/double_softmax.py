@@ -1,7 +1,7 @@
 """Probabilities are fed to a loss that applies softmax again.
 
 What it means
-    What goes into the loss's softmax is itself the result of one: no entry is negative, and the
+    The input of the loss's softmax is itself the output of one: no entry is negative, and the
     entries of a row sum to 1.
 
 Why training fails
@@ -24,38 +24,38 @@ from __future__ import annotations
 import math
 
 from lossleuth.causes.edits import without_softmax
-from lossleuth.causes.reasoning import vocabulary, where_of
-from lossleuth.types.cause import Cause
+from lossleuth.causes.reasoning import finite, vocabulary, where_of
+from lossleuth.findings.loss import TrueLoss
+from lossleuth.findings.model import Softmaxes
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted
 
-ROUNDING = 1e-3
+MAX_SUM_ERROR = Limit(1e-3, "largest distance from 1 of the sum of a row of probabilities")
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at what enters the softmax."""
-    known = [s for s in evidence.probed("softmaxes") if s.get("untested") is None]
-    if not known:
-        return untested("no softmax of a loss was recorded")
-    gaps = [s["probability_gap"] for s in known]
-    scores = sum(gap is None or gap > ROUNDING for gap in gaps)
+    known = evidence.all(Softmaxes)
+    gaps = [gap for gap in finite(s.probability_gap for s in known) if gap <= MAX_SUM_ERROR]
+    scores = len(known) - len(gaps)
     if scores:
         return refuted(
-            "what enters the loss's softmax are no probabilities (none below 0, sum 1) on "
-            f"{scores} of {len(gaps)} recorded steps"
+            "the loss's softmax gets scores, not probabilities (none below 0, sum 1), on "
+            f"{scores} of {len(known)} recorded steps"
         )
     classes = vocabulary(evidence) or 2
     lowest = math.log(classes - 1 + math.e) - 1
     because = (
-        "What enters the loss's softmax are probabilities already: rows sum to 1 within "
+        "The loss's softmax gets probabilities already: rows sum to 1 within "
         f"{max(gaps):.1e} on {len(gaps)} recorded steps. Such a loss cannot fall below "
         f"{lowest:.3f} with {classes} classes; it should be able to reach 0."
     )
     return Judgement(
         Status.PROVEN,
         because,
-        where_of(known[-1].get("inner_place") or known[-1].get("place")),
+        where_of(known[-1].inner_place or known[-1].place),
         Wrongness("lowest loss that can be reached", lowest, 0.0, max(gaps)),
         remedy="Give the loss the scores before the softmax.",
         cure=Change.of("skip_softmax"),
@@ -67,7 +67,9 @@ CAUSE = Cause(
     Stage.LOSS,
     "probabilities fed to a loss that applies softmax again",
     judge,
-    ("softmaxes",),
+    needs=(Softmaxes,),
+    uses=(TrueLoss,),
+    limits=(MAX_SUM_ERROR,),
     fix=without_softmax,
     changes_printed_loss=True,
 )

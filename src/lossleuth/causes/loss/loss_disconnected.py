@@ -5,12 +5,12 @@ What it means
     differentiated: another loss, an old copy, a term that was meant to be added.
 
 Why training fails
-    The optimizer does what it was told, and the printed loss does not care.
+    The optimizer lowers the loss that it is given, and the printed loss does not follow.
 
 How it is judged
     The gradient of every number that the user's code reads is compared with that of what is
-    differentiated. Where none points the same way, it was tried to follow the plain cross-entropy
-    of the model's own logits instead, over paired seeds: proven if the true loss is lower then.
+    differentiated. Where none points the same way, a trial follows the plain cross-entropy of the
+    model's own logits instead, over paired seeds: proven if the true loss is lower then.
 
 How to fix
     Call `backward` on the loss that is meant.
@@ -21,59 +21,60 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+import math
 import statistics
 
 from lossleuth.causes.reasoning import (
+    MIN_EFFECT_NATS,
     backward_place,
     decided_by_trial,
     finite,
     update_place,
     where_of,
 )
-from lossleuth.types.cause import Cause
+from lossleuth.findings.gradient import LogitGradient, ReportedNumber
+from lossleuth.findings.no_autograd import HandGradient
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
-# Cosine of the gradients of what is read and what is followed.
-TOGETHER, AT_TIMES, UPSIDE_DOWN = 0.5, 0.75, -0.99
+MIN_COSINE = Limit(0.5, "cosine of the two gradients above which they agree")
+MIN_BEST_COSINE = Limit(0.75, "cosine on a single step above which losses take turns")
+MAX_OPPOSITE = Limit(-0.99, "cosine below which the two gradients are opposites")
+ROUNDING = Limit(1e-6, "error of a cosine that rounding alone could make")
 CURE = Change.of("follow_cross_entropy")
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Look for a number read whose gradient is the one that is followed."""
-    best: list[tuple[float, str | None]] = []
-    for window in evidence.windows:
-        reads = [r for r in window.get("reported") or () if finite([r.get("cosine")])]
-        if reads:
-            top = max(reads, key=lambda r: abs(r["cosine"]))
-            best.append((float(top["cosine"]), top.get("place")))
-    followed = finite(
-        g.get("cosine") for w in evidence.windows for g in w.get("logit_gradients") or ()
+    read = _read(evidence)
+    by_hand = finite(
+        first.cosine
+        for step in evidence.recorded
+        if (first := step.first(HandGradient)) is not None
     )
-    made_by_hand = finite(
-        h["cosine"] for w in evidence.windows for h in (w.get("hand_gradients") or ())[:1]
-    )
-    if not best and not made_by_hand:
-        if followed and max(followed) > TOGETHER:
+    if not read and not by_hand:
+        followed = finite(gradient.cosine for gradient in evidence.all(LogitGradient))
+        if followed and max(followed) > MIN_COSINE:
             return refuted(
                 "what is differentiated asks of the logits what cross-entropy asks "
                 f"(cosine {max(followed):.3f}, expected 1)"
             )
         return untested("no number that depends on the parameters was read by the script")
-    # Early on, many losses ask for the same: it counts what most recorded steps say.
-    cosines = [c for c, _ in best] or made_by_hand
+    # Early on, many losses ask for the same: the median step decides.
+    cosines = [cosine for cosine, _ in read] or by_hand
     cosine = statistics.median(cosines)
-    if max(cosines) > AT_TIMES:
+    if max(cosines) > MIN_BEST_COSINE:
         # Programs that take turns between losses follow each of them at times.
         cosine = max(cosines)
-    if cosine > TOGETHER or cosine < UPSIDE_DOWN:
+    if cosine > MIN_COSINE or cosine < MAX_OPPOSITE:
         agreed = "agree" if cosine > 0 else "are opposites, which is ascent"
         return refuted(
             f"the gradient of what is read and of what is followed {agreed} (cosine {cosine:.4f}, "
             "expected 1)"
         )
-    place = where_of(best[-1][1]) if best else None
+    place = where_of(read[-1][1]) if read else None
     because = (
         f"The gradient of the number that the script reads has a cosine of {cosine:.3f} with "
         "the gradient that is followed; it should be near 1."
@@ -83,10 +84,24 @@ def judge(evidence: Evidence) -> Judgement:
         because,
         # A gradient that is made by hand has no backward pass: it is used where it is taken.
         backward_place(evidence) or place or update_place(evidence),
-        Wrongness("cosine of reported and followed gradient", cosine, 1.0, 1e-6),
+        Wrongness("cosine of reported and followed gradient", cosine, 1.0, float(ROUNDING)),
         remedy="Differentiate the loss that is reported.",
     )
     return decided_by_trial(evidence, fault, [CURE])
+
+
+def _read(evidence: Evidence) -> list[tuple[float, str | None]]:
+    """Of each recorded step, the number read that is most related: its cosine and its place."""
+    best = []
+    for step in evidence.recorded:
+        numbers = [
+            (number.cosine, number.place)
+            for number in step.all(ReportedNumber)
+            if number.cosine is not None and math.isfinite(number.cosine)
+        ]
+        if numbers:
+            best.append(max(numbers, key=lambda number: abs(number[0])))
+    return best
 
 
 CAUSE = Cause(
@@ -94,7 +109,9 @@ CAUSE = Cause(
     Stage.LOSS,
     "the loss that is read is not the one that is followed",
     judge,
-    ("reported",),
+    # Any of them is enough.
+    uses=(ReportedNumber, HandGradient, LogitGradient),
+    limits=(MIN_COSINE, MIN_BEST_COSINE, MAX_OPPOSITE, ROUNDING, MIN_EFFECT_NATS),
     overlaps=("ascent",),
     changes_printed_loss=True,
 )

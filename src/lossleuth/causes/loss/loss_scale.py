@@ -6,12 +6,12 @@ What it means
 
 Why training fails
     For an optimizer whose step is proportional to the gradient, it is a learning rate that many
-    times too high or too low. One that divides by the gradient's size does not care.
+    times too high or too low. For one that divides by the gradient's size it changes nothing.
 
 How it is judged
     The gradient at the logits over that of the mean cross-entropy, summed over the micro-batches of
-    a step, is the factor; it should be 1. Whether it matters is tried: the same run with gradients
-    divided by it.
+    a step, is the factor; it should be 1. A trial shows whether it matters: the same run with
+    gradients divided by it.
 
 How to fix
     Take the mean, and divide by the number of micro-batches once.
@@ -25,44 +25,66 @@ from __future__ import annotations
 import statistics
 
 from lossleuth.causes.reasoning import backward_place, decided_by_trial, first_place
-from lossleuth.types.cause import Cause
+from lossleuth.findings.data import TargetLines
+from lossleuth.findings.gradient import LogitGradient
+from lossleuth.findings.recorded_step import RecordedStep
+from lossleuth.findings.update import UpdateTruth
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
-# A factor within these is a weight or a rounding, not a mistake of kind.
-LOW, HIGH = 0.4, 2.5
-SAME_DIRECTION = 0.9
-LEAST = 0.05
+# A factor between these two is the weight of a term or rounding.
+MIN_HARMLESS = Limit(0.4, "factor of the loss below which it is too small")
+MAX_HARMLESS = Limit(2.5, "factor of the loss above which it is too large")
+MIN_COSINE = Limit(0.9, "cosine with cross-entropy's gradient above which only a factor differs")
+MIN_GAIN = Limit(0.05, "least gain of the trial, in nats, that counts as harm")
+ROUNDING = Limit(1e-3, "error of a factor that rounding alone could make")
 
 
 def judge(evidence: Evidence) -> Judgement:
-    """The factor on each recorded step, and a trial without it."""
-    factors = []
-    for window in evidence.windows:
-        runs = [g for g in window.get("logit_gradients") or () if g.get("scale") is not None]
-        scaler = [s.get("loss_scale") for s in evidence.steps if s["step"] == window["step"]]
-        if window.get("updates") and runs and all(g["cosine"] > SAME_DIRECTION for g in runs):
-            factors.append(sum(g["scale"] for g in runs) / ((scaler and scaler[0]) or 1.0))
+    """Look at the factor on each recorded step, and at a trial without it."""
+    scales = {step.step: step.loss_scale for step in reversed(evidence.steps)}
+    factors = [
+        factor / (scales.get(step.step) or 1.0)
+        for step in evidence.recorded
+        if (factor := _factor(step)) is not None
+    ]
     if not factors:
         return untested("what is differentiated does not point where cross-entropy does")
     factor = statistics.median(factors)
-    if LOW < factor < HIGH:
+    if MIN_HARMLESS < factor < MAX_HARMLESS:
         return refuted(f"the loss is cross-entropy times {factor:.3f}, where 1 is expected")
     because = (
         f"What is differentiated is {factor:.4g} times the mean cross-entropy of a step; 1 is "
         "expected."
     )
-    places = [p["loss"] for p in evidence.probed("target_places")]
+    places = [lines.loss for lines in evidence.all(TargetLines)]
     fault = Judgement(
         Status.SUSPECTED,
         because,
         first_place(places) or backward_place(evidence),
-        Wrongness("factor of the loss", factor, 1.0, 1e-3),
+        Wrongness("factor of the loss", factor, 1.0, float(ROUNDING)),
         remedy="Average over targets and micro-batches, once.",
     )
     cure = Change.of("scale_gradient", factor=float(f"{1 / factor:.6g}"))
-    return decided_by_trial(evidence, fault, [cure], least=LEAST)
+    return decided_by_trial(evidence, fault, [cure], min_effect=MIN_GAIN)
+
+
+def _factor(step: RecordedStep) -> float | None:
+    """What all backward passes of a step multiply cross-entropy by, if they point its way.
+
+    Without an update they are no step; the update itself need not have been measured.
+    """
+    has_update = bool(step.all(UpdateTruth) or step.reasons(UpdateTruth))
+    runs = [
+        (g.cosine, g.scale)
+        for g in step.all(LogitGradient)
+        if g.cosine is not None and g.scale is not None
+    ]
+    if not has_update or not runs or not all(cosine > MIN_COSINE for cosine, _ in runs):
+        return None
+    return sum(scale for _, scale in runs)
 
 
 CAUSE = Cause(
@@ -70,7 +92,9 @@ CAUSE = Cause(
     Stage.LOSS,
     "the loss is multiplied by a number",
     judge,
-    ("logit_gradients",),
+    needs=(LogitGradient,),
+    uses=(UpdateTruth, TargetLines),
+    limits=(MIN_HARMLESS, MAX_HARMLESS, MIN_COSINE, MIN_GAIN, ROUNDING),
     overlaps=("lr_too_high", "lr_too_low", "accumulation_normalisation", "clip_too_tight"),
     changes_printed_loss=True,
 )

@@ -5,8 +5,8 @@ What it means
     reshape where a transpose was meant, or attention weights sum to 1 over the queries.
 
 Why training fails
-    Probabilities that are no probabilities: the loss compares positions with each other, or
-    attention adds up more or less than it should, also from the future.
+    Probabilities are none: the loss compares positions with each other, or attention adds up more
+    or less than it should, also from the future.
 
 How it is judged
     Class numbers are sent through the very operations that the logits went through, and must arrive
@@ -24,11 +24,16 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from typing import Any
-
-from lossleuth.causes.model.batch_leak import judge as leaks_rows
-from lossleuth.causes.model.future_leak import judge as leaks_future
-from lossleuth.causes.reasoning import where_of
+from lossleuth.causes.reasoning import (
+    asks_for_next,
+    future_leaks,
+    is_torn,
+    leaks_always,
+    row_leaks,
+    where_of,
+)
+from lossleuth.findings.data import Alignment
+from lossleuth.findings.model import Leaks, Softmaxes
 from lossleuth.types.cause import Cause
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
@@ -36,18 +41,17 @@ from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at the loss's softmax and at those inside the model."""
-    known = evidence.probed("softmaxes")
+    known = _recorded(evidence)
     if not known:
         return untested("no step with a softmax was recorded")
-    leaking = Status.PROVEN in (leaks_future(evidence).status, leaks_rows(evidence).status)
-    wrong = [_fault(s, leaking=leaking) for s in known]
-    found = [w for w in wrong if w is not None]
-    if len(found) < len(known):
+    leaking = _is_leaking(evidence)
+    faults = [fault for s in known if (fault := _fault(s, leaking=leaking)) is not None]
+    if len(faults) < len(known):
         return refuted(
-            f"every softmax of {len(known) - len(found)} recorded steps is taken over the axis "
+            f"every softmax of {len(known) - len(faults)} recorded steps is taken over the axis "
             "that it is used along"
         )
-    what, value, where = found[-1]
+    what, value, where = faults[-1]
     return Judgement(
         Status.PROVEN,
         f"{what} on {len(known)} of {len(known)} recorded steps.",
@@ -57,20 +61,33 @@ def judge(evidence: Evidence) -> Judgement:
     )
 
 
-def _fault(found: Any, *, leaking: bool) -> tuple[str, float, Where | None] | None:
-    place = where_of(found.get("place"))
-    if found.get("picked_elsewhere"):
+def _recorded(evidence: Evidence) -> list[Softmaxes]:
+    """All of them: weights inside a model are measured also where the loss has no softmax."""
+    return [s for step in evidence.recorded for s in step.findings if isinstance(s, Softmaxes)]
+
+
+def _is_leaking(evidence: Evidence) -> bool:
+    """Whether positions see later tokens, or rows each other, on every recorded step."""
+    if is_torn(evidence):
+        return False
+    future = future_leaks(evidence)
+    return leaks_always(row_leaks(evidence)) or (leaks_always(future) and asks_for_next(future))
+
+
+def _fault(found: Softmaxes, *, leaking: bool) -> tuple[str, float, Where | None] | None:
+    """What is wrong, the share of classes in place, and where; None if nothing is wrong."""
+    place, kept = where_of(found.place), found.classes_in_place
+    if found.picked_elsewhere:
         return "Targets pick along another axis than the loss's softmax is taken over", 0.0, place
-    kept = found.get("classes_in_place")
     if kept is not None and kept < 1:
-        told = (
+        what = (
             f"Only {kept:.1%} of the classes arrive at the loss where the logits had them (100 %)"
         )
-        return told, kept, place
-    if found.get("crossed") and leaking:
-        file, line = found["crossed"][0]
-        told = "Weights sum to 1 along another axis than they are summed over"
-        return told, 0.0, Where(file, line)
+        return what, kept, place
+    if found.crossed and leaking:
+        file, line = found.crossed[0]
+        what = "Weights sum to 1 along another axis than they are summed over"
+        return what, 0.0, Where(file, line)
     return None
 
 
@@ -79,6 +96,7 @@ CAUSE = Cause(
     Stage.LOSS,
     "a softmax is taken over the wrong axis",
     judge,
-    ("softmaxes", "leaks", "alignment"),
+    # The loss's softmax is not needed: see `_recorded`.
+    uses=(Softmaxes, Leaks, Alignment),
     overlaps=("future_leak", "batch_leak"),
 )

@@ -5,7 +5,7 @@ What it means
     over the batch, a normalisation over rows.
 
 Why training fails
-    What is learnt holds for batches, not for texts; alone, a text gives other predictions.
+    What the model learns holds for batches, not for texts: alone, a text gets other predictions.
 
 How it is judged
     The first row's tokens are changed where the program looks them up, and the step is replayed in
@@ -20,7 +20,8 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import finite, first_place, is_torn
+from lossleuth.causes.reasoning import first_place, is_torn, leaks_always, row_leaks
+from lossleuth.findings.model import Leaks, Softmaxes
 from lossleuth.types.cause import Cause
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
@@ -29,25 +30,22 @@ from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refut
 def judge(evidence: Evidence) -> Judgement:
     """Look at the logits of other rows."""
     if is_torn(evidence):
-        return untested("what is a row of logits is not known: see softmax_axis")
-    known = [x for x in evidence.probed("leaks") if finite([x.get("batch")])]
-    if not known:
-        reasons = [x["untested"] for x in evidence.probed("leaks") if x.get("untested")]
-        return untested(reasons[0] if reasons else "no step with several rows was recorded")
-    leaking = [x for x in known if x["batch"] > x["floor"]]
-    if len(leaking) < len(known):
-        most = min(x["batch"] for x in known)
-        return refuted(f"changing a row moves the logits of others by {most:.1e}, expected 0")
-    move = min(x["batch"] for x in leaking)
+        return untested("rows of logits are mixed up: see softmax_axis")
+    leaks = row_leaks(evidence)
+    if not leaks:
+        return untested("no step with several rows was recorded")
+    move = min(leak.move for leak in leaks)
+    if not leaks_always(leaks):
+        return refuted(f"changing a row moves the logits of others by {move:.1e}, expected 0")
     because = (
         f"Changing one row moves the logits of other rows by {move:.2g} of their standard "
-        f"deviation on all of {len(known)} recorded steps; it should be exactly 0."
+        f"deviation on all of {len(leaks)} recorded steps; it should be exactly 0."
     )
     return Judgement(
         Status.PROVEN,
         because,
-        first_place(p for x in leaking for p in x.get("batch_places", ())),
-        Wrongness("move of other rows' logits", move, 0.0, leaking[-1]["floor"]),
+        first_place(place for leak in leaks for place in leak.places),
+        Wrongness("move of other rows' logits", move, 0.0, leaks[-1].floor),
         remedy="Keep rows apart: check views and transposes of batch and time.",
     )
 
@@ -57,6 +55,7 @@ CAUSE = Cause(
     Stage.MODEL,
     "rows of a batch influence each other",
     judge,
-    ("leaks",),
+    needs=(Leaks,),
+    uses=(Softmaxes,),
     overlaps=("softmax_axis", "future_leak"),
 )

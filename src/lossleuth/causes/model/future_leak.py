@@ -1,12 +1,12 @@
 """A position sees later tokens.
 
 What it means
-    The causal mask is missing, inverted, lost on the way or off by one; or something mixes
+    The causal mask is missing, inverted, dropped on the way or off by one; or something mixes
     positions, such as a normalisation over the sequence.
 
 Why training fails
-    The model reads the answer: its loss falls far below what is possible, and the text it writes,
-    where no future is there to be read, is garbage.
+    The model reads the answer: its loss falls far below what is possible. The text that it
+    generates, where there is no future to read, is garbage.
 
 How it is judged
     Tokens at one position are changed where the program looks them up, and the step is replayed in
@@ -23,7 +23,15 @@ When this verdict is wrong
 from __future__ import annotations
 
 from lossleuth.causes.edits import causal
-from lossleuth.causes.reasoning import finite, first_place, is_torn
+from lossleuth.causes.reasoning import (
+    asks_for_next,
+    first_place,
+    future_leaks,
+    is_torn,
+    leaks_always,
+)
+from lossleuth.findings.data import Alignment
+from lossleuth.findings.model import Leaks, Softmaxes
 from lossleuth.types.cause import Cause
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
@@ -32,36 +40,27 @@ from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refut
 def judge(evidence: Evidence) -> Judgement:
     """Look at logits before the changed position."""
     if is_torn(evidence):
-        return untested("what is a row of logits is not known: see softmax_axis")
-    pairs = [
-        (w["leaks"], w.get("alignment") or {})
-        for w in evidence.windows
-        if finite([(w.get("leaks") or {}).get("future")])
-    ]
-    if not pairs:
-        reasons = [x["untested"] for x in evidence.probed("leaks") if x.get("untested")]
-        return untested(reasons[0] if reasons else "no step with tokens and logits was recorded")
-    leaking = [(x, a) for x, a in pairs if x["future"] > x["floor"]]
-    if len(leaking) < len(pairs):
-        most = min(x["future"] for x, _ in pairs)
-        return refuted(f"changing a token moves earlier logits by {most:.1e}, expected 0")
-    offsets = {a.get("offset") for _, a in pairs}
-    if not any(offset is not None and offset >= 1 for offset in offsets):
+        return untested("rows of logits are mixed up: see softmax_axis")
+    leaks = future_leaks(evidence)
+    if not leaks:
+        return untested("no recorded step has logits before a changed token")
+    move = min(leak.move for leak in leaks)
+    if not leaks_always(leaks):
+        return refuted(f"changing a token moves earlier logits by {move:.1e}, expected 0")
+    if not asks_for_next(leaks):
         return refuted(
-            f"the model sees its whole input, and on none of {len(pairs)} recorded steps is it "
-            "asked for the next token"
+            f"the model sees its whole input, and its targets are the next tokens on none of "
+            f"{len(leaks)} recorded steps"
         )
-    move = min(x["future"] for x, _ in leaking)
     because = (
         f"Changing one token moves the logits of earlier positions by {move:.2g} of their standard "
-        f"deviation on all of {len(pairs)} recorded steps; in a causal model it is exactly 0."
+        f"deviation on all of {len(leaks)} recorded steps; in a causal model it is exactly 0."
     )
-    places = [p for x, _ in leaking for p in x.get("places", ())]
     return Judgement(
         Status.PROVEN,
         because,
-        first_place(places),
-        Wrongness("move of earlier logits", move, 0.0, leaking[-1][0]["floor"]),
+        first_place(place for leak in leaks for place in leak.places),
+        Wrongness("move of earlier logits", move, 0.0, leaks[-1].floor),
         remedy="Mask later positions in every attention.",
     )
 
@@ -71,7 +70,8 @@ CAUSE = Cause(
     Stage.MODEL,
     "a position sees later tokens",
     judge,
-    ("leaks", "alignment"),
+    needs=(Leaks,),
+    uses=(Alignment, Softmaxes),
     overlaps=("softmax_axis", "batch_leak"),
     fix=causal,
 )

@@ -2,10 +2,10 @@
 
 What it means
     Whatever tokens go in, the same logits come out: the embedding is multiplied by zero, the wrong
-    tensor is passed on, everything is normalised away.
+    tensor is passed on, or a normalisation removes everything.
 
 Why training fails
-    Only how frequent tokens are can be learnt: the loss parks at their entropy.
+    The model can only learn how frequent tokens are: the loss stays at their entropy.
 
 How it is judged
     Tokens are changed where the program looks them up, and the step is replayed in float64: not one
@@ -13,7 +13,7 @@ How it is judged
     alone, if it is so on every recorded step.
 
 How to fix
-    Follow the embedding's result through the model and see where it is lost.
+    Follow the output of the embedding through the model and see where it is lost.
 
 When this verdict is wrong
     It has no known exception.
@@ -21,13 +21,17 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import finite, first_place, true_losses, unigram
-from lossleuth.types.cause import Cause
-from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
+import math
 
-# Different targets that show that a text is there.
-FEWEST = 4
+from lossleuth.causes.reasoning import first_place, true_losses, unigram
+from lossleuth.findings.data import Alignment, TargetLines
+from lossleuth.findings.loss import TrueLoss
+from lossleuth.findings.model import Leaks
+from lossleuth.types.cause import Cause, Limit, missing
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
+
+MIN_DISTINCT_TARGETS = Limit(4, "fewest different targets of a batch that is a text")
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -35,55 +39,71 @@ def judge(evidence: Evidence) -> Judgement:
     constant = _constant(evidence)
     if constant is not None:
         return constant
-    known = [
-        (x, w.get("true_loss") or {})
-        for w in evidence.windows
-        if finite([(x := w.get("leaks") or {}).get("own")])
+    moves = _moves(evidence)
+    if not moves:
+        return untested(missing(Leaks, evidence))
+    # Logits that are all the same, as those of a dead network, show nothing of the input.
+    varied = [(own, leaks) for own, leaks, spread in moves if spread]
+    ignoring = [
+        (own, leaks)
+        for own, leaks in varied
+        if own <= leaks.floor and (leaks.order or 0.0) <= leaks.floor
     ]
-    if not known:
-        reasons = [x["untested"] for x in evidence.probed("leaks") if x.get("untested")]
-        return untested(reasons[0] if reasons else "no step with tokens and logits was recorded")
-    late = [(x, t) for x, t in known if t.get("logits_std")]
-    deaf = [x for x, _ in late if x["own"] <= x["floor"] and (x.get("order") or 0) <= x["floor"]]
-    if not late and all(x["own"] <= x["floor"] for x, _ in known):
-        return untested("whether logits differ from class to class is not known, or they do not")
-    if not late or len(deaf) < len(late):
-        most = max(x["own"] for x, _ in known)
-        return refuted(f"changing a token moves its own logits by {most:.2g}, expected above 0")
+    if not varied and all(own <= leaks.floor for own, leaks, _ in moves):
+        return untested("logits do not differ from class to class, or their spread is not known")
+    if not varied or len(ignoring) < len(varied):
+        largest = max(own for own, _, _ in moves)
+        return refuted(f"changing a token moves its own logits by {largest:.2g}, expected above 0")
     losses, floor = true_losses(evidence), unigram(evidence)
-    told = ""
+    compared = ""
     if losses and floor is not None:
-        told = f" The loss is {losses[-1][1]:.3f}, the entropy of single tokens {floor:.3f}."
+        compared = f" The loss is {losses[-1][1]:.3f}, the entropy of single tokens {floor:.3f}."
     because = (
-        f"Changing a token moves its logits by {max(x['own'] for x in deaf):.1e} of their standard "
-        f"deviation on all of {len(deaf)} recorded steps; it should be well above 0.{told}"
+        f"Changing a token moves its logits by {max(own for own, _ in ignoring):.1e} of their "
+        f"standard deviation on all of {len(ignoring)} recorded steps; it should be well above 0."
+        f"{compared}"
     )
-    lost = first_place(p for x in deaf for p in x.get("lost_places", ()))
+    lost = first_place(place for _, leaks in ignoring for place in leaks.lost_places)
     return Judgement(
         Status.PROVEN,
         because,
-        lost or first_place(p["loss"] for p in evidence.probed("target_places")),
-        Wrongness("move of a token's own logits", 0.0, 1.0, deaf[-1]["floor"]),
-        remedy="Find where the embedding's result is lost on its way to the logits.",
+        lost or _loss_place(evidence),
+        Wrongness("move of a token's own logits", 0.0, 1.0, ignoring[-1][1].floor),
+        remedy="Find where the output of the embedding is lost on its way to the logits.",
     )
+
+
+def _moves(evidence: Evidence) -> list[tuple[float, Leaks, float | None]]:
+    """How far a token moves its own logits on each recorded step, and the spread of the logits."""
+    found = []
+    for step in evidence.recorded:
+        leaks, true = step.first(Leaks), step.first(TrueLoss)
+        if leaks is not None and leaks.own is not None and math.isfinite(leaks.own):
+            found.append((leaks.own, leaks, None if true is None else true.logits_std))
+    return found
 
 
 def _constant(evidence: Evidence) -> Judgement | None:
     """Whether the same token is looked up everywhere, whatever the targets are."""
-    known = [a for a in evidence.probed("alignment") if a.get("distinct_targets", 0) >= FEWEST]
-    if len(known) < 2 or any(a["distinct_tokens"] > 1 for a in known):
+    known = [a for a in evidence.all(Alignment) if a.distinct_targets >= MIN_DISTINCT_TARGETS]
+    if len(known) < 2 or any(a.distinct_tokens > 1 for a in known):
         return None
+    targets = known[-1].distinct_targets
     because = (
-        f"One and the same token is looked up at every position on all of {len(known)} recorded "
-        f"steps, where the targets are {known[-1]['distinct_targets']} different ones."
+        f"The same 1 token is looked up at every position on all of {len(known)} recorded steps, "
+        f"where the targets are {targets} different ones."
     )
     return Judgement(
         Status.PROVEN,
         because,
-        first_place(p["loss"] for p in evidence.probed("target_places")),
-        Wrongness("different tokens in a batch", 1.0, float(known[-1]["distinct_targets"]), 0.0),
+        _loss_place(evidence),
+        Wrongness("different tokens in a batch", 1.0, float(targets), 0.0),
         remedy="See how the indices of the embedding are made.",
     )
+
+
+def _loss_place(evidence: Evidence) -> Where | None:
+    return first_place(lines.loss for lines in evidence.all(TargetLines))
 
 
 CAUSE = Cause(
@@ -91,7 +111,9 @@ CAUSE = Cause(
     Stage.MODEL,
     "the output does not depend on the input",
     judge,
-    ("leaks",),
+    # Nothing is needed: one token for all targets is proof without leaks.
+    uses=(Leaks, Alignment, TrueLoss, TargetLines),
+    limits=(MIN_DISTINCT_TARGETS,),
     overlaps=("dead_network",),
     voids_trials=True,
 )
