@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import pytest
-from evaluations import evaluation, metric, number, printed
+from evaluations import evaluation, metric, number, printed, seen
 
 from lossleuth.causes.reported_numbers import (
-    aggregates,
+    Match,
     cross_entropies,
     exponential,
+    is_finite,
     is_reported,
+    means_of,
     measured,
     nothing_measured,
     over_tokens,
@@ -20,24 +22,25 @@ from lossleuth.causes.reported_numbers import (
     sets_of,
     sound,
 )
+from lossleuth.findings.evaluation import MetricValue
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status
 
 
-def test_means_by_batch_text_and_token_are_told_apart() -> None:
-    made = aggregates([number(1.0, 9, texts=1), number(3.0, 1, texts=3)])
+def test_means_by_batch_text_and_token_differ() -> None:
+    made = means_of([number(1.0, 9, texts=1), number(3.0, 1, texts=3)])
     assert made is not None
     assert (made.by_batch, made.by_text, made.by_token) == (2.0, 2.5, 1.2)
 
 
 def test_sums_are_divided_by_what_they_are_sums_of() -> None:
-    made = aggregates([number(9.0, 9, kind="sum"), number(3.0, 1, kind="sum")])
+    made = means_of([number(9.0, 9, kind="sum"), number(3.0, 1, kind="sum")])
     assert made is not None and made.by_token == 1.2
 
 
 @pytest.mark.parametrize("numbers", [[], [number(float("nan"), 4)], [number(1.0, 0)]])
-def test_of_nothing_no_mean_is_made(numbers: list[dict[str, Any]]) -> None:
-    assert aggregates(numbers) is None
+def test_of_nothing_no_mean_is_made(numbers: list[MetricValue]) -> None:
+    assert means_of(numbers) is None
 
 
 def test_batches_of_several_sets_are_also_taken_set_by_set() -> None:
@@ -68,30 +71,47 @@ def test_only_cross_entropies_are_compared() -> None:
     other = metric(number(2.0, 4, kind="other"), number(2.0, 4))
     plain = metric(number(2.0, 4))
     found = list(cross_entropies([evaluation([other, plain])]))
-    assert [m for _, m, _ in found] == [plain]
+    assert [reported.metric for reported in found] == [plain]
+    assert [list(reported.numbers) for reported in found] == [plain.numbers]
 
 
-def test_chance_is_told_from_what_is_found_again_by_the_same() -> None:
+def test_what_is_found_once_may_be_chance() -> None:
     once, twice = ("a",), ("b",)
-    found = [(once, 1, False, "x"), (twice, 1, False, "y"), (twice, 2, False, "z")]
+    found = [
+        Match(once, 1, False, "x"),
+        Match(twice, 1, False, "y"),
+        Match(twice, 2, False, "z"),
+    ]
     assert repeated(found) == ["y", "z"]
     assert repeated(found[:2]) == []
-    assert repeated([(once, 1, True, "x")]) == ["x"]
+    assert repeated([Match(once, 1, True, "x")]) == ["x"]
 
 
 def test_what_was_not_seen_to_its_end_is_not_sound() -> None:
-    whole, cut = evaluation([metric(number(2.0, 4))]), evaluation([metric(number(2.0, 4))])
-    cut["whole"] = False
-    assert sound("all 3 are", Evidence(evaluations=[whole, cut])).status is Status.REFUTED
-    assert sound("all 3 are", Evidence(evaluations=[cut])).status is Status.UNTESTED
+    whole, cut = (evaluation([metric(number(2.0, 4))], whole=w) for w in (True, False))
+    assert sound("all 3 are", seen(whole, cut)).status is Status.REFUTED
+    assert sound("all 3 are", seen(cut)).status is Status.UNTESTED
 
 
-def test_the_reason_for_nothing_is_told() -> None:
-    failed = evaluation([]) | {"untested": "it has too many scores"}
-    assert "too many scores" in nothing_measured(Evidence(evaluations=[failed])).because
-    assert measured(Evidence(evaluations=[failed])) == []
+def test_what_was_not_measured_has_a_reason() -> None:
+    failed = seen(evaluation([], untested="it has too many scores"))
+    assert "too many scores" in nothing_measured(failed).because
+    assert measured(failed) == []
+    assert nothing_measured(Evidence()).because == "no evaluation was recorded"
+
+
+def test_the_batches_before_a_failure_are_measured() -> None:
+    """An evaluation that became too large is untested as a whole; its numbers stand."""
+    partly = evaluation([metric(number(2.0, 4))], untested="it has too many scores", whole=False)
+    assert measured(seen(partly)) == [partly]
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf])
+def test_what_is_no_number_is_not_finite(value: float | None) -> None:
+    assert not is_finite(value)
+    assert is_finite(0.0)
 
 
 def test_tokens_weigh_the_same_and_exponentials_stay_finite() -> None:
-    assert over_tokens([number(1.0, 9), number(3.0, 1)], "mean") == 1.2
+    assert over_tokens([(1.0, 9), (3.0, 1)]) == 1.2
     assert exponential(1e6) > 1e300

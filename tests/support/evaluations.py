@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from lossleuth.types.evidence import Evidence
+from lossleuth.findings.data import Alignment
+from lossleuth.findings.evaluation import Evaluation, Metric, MetricValue
+from lossleuth.findings.finding import Finding
+from lossleuth.findings.recorded_step import RecordedStep
+from lossleuth.types.evidence import Evidence, SeenEvaluation
 from lossleuth.types.judgement import Where
+from lossleuth.types.observed import PrintedNumber
 
 PLACE = "train.py:30"
 READ = Where("train.py", 30)
-ALIGNED = {"untested": None, "offset": 1, "supervised": 400, "shares": {1: 1.0}}
+ALIGNED = Alignment(offset=1, shares={1: 1.0}, supervised=400, targets=400)
 
 
-def number(value: float, count: int = 100, **fields: Any) -> dict[str, Any]:
+def number(value: float, count: int = 100, **fields: Any) -> MetricValue:
     """A mean over the tokens of one batch, with nothing wrong in it."""
     plain = {
         "value": value,
-        "batches": [0],
+        "batches": (0,),
         "texts": 8,
         "count": count,
         "kind": "mean",
-        "is_exponential": False,
         "mean": value,
         "evenly": value,
         "by_batch": value,
@@ -29,39 +34,34 @@ def number(value: float, count: int = 100, **fields: Any) -> dict[str, Any]:
         "undropped": value,
         "aligned": value,
         "true": value,
-        "pads": 0,
         "offset": 1,
         "explained": 1.0,
         "next_explained": 1.0,
         "floor": 1e-7,
     }
-    return plain | fields
+    return MetricValue(**plain | fields)
 
 
-def metric(*numbers: dict[str, Any], place: str = PLACE, read: bool = True) -> dict[str, Any]:
-    return {"place": place, "read": read, "numbers": list(numbers)}
+def metric(*numbers: MetricValue, place: str = PLACE, read: bool = True) -> Metric:
+    return Metric(place, read, list(numbers))
 
 
-def printed(value: float, half: float = 5e-5, digits: int = 5, line: int = 0) -> dict[str, Any]:
-    return {"value": value, "half": half, "digits": digits, "line": line}
+def printed(value: float, half: float = 5e-5, digits: int = 5, line: int = 0) -> PrintedNumber:
+    return PrintedNumber(value, half, digits, line)
 
 
 def evaluation(
-    metrics: list[dict[str, Any]], *told: dict[str, Any], step: int = 50, true: float = 2.0
-) -> dict[str, Any]:
-    return {
-        "step": step,
-        "batches": 2,
-        "true": true,
-        "count": 400,
-        "metrics": metrics,
-        "accuracies": [],
-        "whole": True,
-        "untested": None,
-        "printed": list(told),
-    }
+    metrics: list[Metric],
+    *numbers: PrintedNumber,
+    step: int = 50,
+    true: float | None = 2.0,
+    **fields: Any,
+) -> SeenEvaluation:
+    """An evaluation of two batches before a step, with the numbers printed of it."""
+    measured = Evaluation(batches=2, true=true, count=400, metrics=metrics, **fields)
+    return SeenEvaluation(step, measured, numbers)
 
 
-def seen(*evaluations: dict[str, Any]) -> Evidence:
-    """Evaluations of a run whose loss compares with the next token."""
-    return Evidence(evaluations=evaluations, windows=[{"step": 1, "alignment": ALIGNED}])
+def seen(*evaluations: SeenEvaluation, found: Sequence[Finding] = (ALIGNED,)) -> Evidence:
+    """Evaluations of a run; by default its loss compares with the next token."""
+    return Evidence(evaluations=evaluations, recorded=[RecordedStep(1, found)])

@@ -1,4 +1,4 @@
-"""What the probe of lessons finds, by hand."""
+"""What the probe of distillation finds, by hand."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from typing import Any
 
 from evidence import seen, steps
 
+from lossleuth.findings.distillation import TeacherQuality, Teaching
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
 
 MADE, COMPARED, MIXED = (Where("train.py", line) for line in (11, 12, 13))
 
 
-def knowledge(loss: float = 2.0, **given: Any) -> dict[str, Any]:
-    """A teacher that knows the text, and is ahead of the student."""
-    return {
+def quality(loss: float = 2.0, **given: Any) -> TeacherQuality:
+    """A teacher that fits the text, and is ahead of the student."""
+    plain = {
         "loss": loss,
         "error": 0.02,
         "tokens": 512,
@@ -24,13 +25,13 @@ def knowledge(loss: float = 2.0, **given: Any) -> dict[str, Any]:
         "renamed": 6.0,
         "renamed_error": 0.05,
         "entropy": 2.0,
-        **given,
     }
+    return TeacherQuality(**{**plain, **given})
 
 
-def lesson(**given: Any) -> dict[str, Any]:
-    """A right lesson: half of it from labels, softened by 2."""
-    return {
+def teaching(**given: Any) -> Teaching:
+    """A right distillation: half of the loss from labels, at a temperature of 2."""
+    plain = {
         "made_at": "train.py:11",
         "teacher_at": "train.py:12",
         "student_at": "train.py:12",
@@ -54,16 +55,14 @@ def lesson(**given: Any) -> dict[str, Any]:
         "dropout": 0.0,
         "same_input": 1.0,
         "levels": {"1": (1.0, 1.0), "2": (1.0, 1.0), "4": (1.0, 0.9), "8": (1.0, 0.8)},
-        "knowledge": knowledge(),
-        "with_same_input": None,
-        "untested": None,
-        **given,
+        "knowledge": quality(),
     }
+    return Teaching(**{**plain, **given})
 
 
 def taught(count: int = 3, **given: Any) -> Evidence:
-    """Recorded steps with such a lesson; guessing by frequency costs 4 nats."""
-    return seen(count, teaching=lesson(**given), steps=steps(4, unigram=4.0))
+    """Recorded steps with such a teacher; guessing by frequency costs 4 nats."""
+    return seen(teaching(**given), count=count, steps=steps(4, unigram=4.0))
 
 
-UNTAUGHT = seen(teaching=None)
+UNTAUGHT = seen()

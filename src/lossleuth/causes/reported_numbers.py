@@ -3,32 +3,56 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Generic, TypeGuard, TypeVar
 
-from lossleuth.types.evidence import Evidence
+from lossleuth.findings.evaluation import Evaluation, Metric, MetricValue
+from lossleuth.types.cause import Limit
+from lossleuth.types.evidence import Evidence, SeenEvaluation
 from lossleuth.types.judgement import Judgement, refuted, untested
+from lossleuth.types.observed import PrintedNumber
 
-Numbers = Sequence[Mapping[str, Any]]
-Evaluation = Mapping[str, Any]
+Numbers = Sequence[MetricValue]
 
-# A difference of reported and true loss that is worth a word, in nats.
-LEAST = 0.005
-# Digits that a printed number must have to count at all, and to count by itself.
-FEWEST_DIGITS, TELLING_DIGITS = 3, 4
-# Parts that the batches of one evaluation may fall into: those of several sets in turn.
-MOST_SETS = 3
-# What a printed number may miss by beyond its last digit: sums of 32-bit numbers.
-ROUNDING = 2e-6
-# Told with every fault of an evaluation.
+_DECISION = "docs/decisions/0017-evaluations.md"
+MIN_DIFFERENCE_NATS = Limit(
+    0.005, "least difference of reported and true loss, in nats, that is worth reporting"
+)
+MIN_DIGITS = Limit(3, "fewest digits of a printed number that is compared at all")
+MIN_MATCHING_DIGITS = Limit(
+    4, "fewest digits of a printed number that shows by itself that a metric is reported", _DECISION
+)
+MIN_PROVING_DIGITS = Limit(5, "fewest digits of a printed number that is proof by itself")
+MAX_SETS = Limit(
+    3, "most sets, such as training and validation, that the batches of an evaluation may be of"
+)
+MAX_HALF_DIGITS = Limit(
+    1.001, "largest distance from a printed number, in halves of a unit of its last digit"
+)
+MAX_ROUNDING = Limit(
+    2e-6, "largest relative distance beyond that, which rounding of sums in float32 explains"
+)
+MAX_EXPONENT = Limit(
+    700, "largest exponent that an exponential is taken of", "e to 709.8 is the largest float64"
+)
+# What decides whether a metric is reported.
+REPORTED_LIMITS = (
+    MIN_MATCHING_DIGITS,
+    MAX_SETS,
+    MAX_HALF_DIGITS,
+    MAX_ROUNDING,
+    MAX_EXPONENT,
+)
+# Said with every fault of an evaluation.
 UNHARMED = "The number is wrong; the training does not depend on it and may be fine."
-KINDS = ("mean", "sum", "exponential")
+# Kinds of numbers that are made of cross-entropies alone.
+CROSS_ENTROPIES = ("mean", "sum", "exponential")
 
 
 @dataclass(frozen=True)
-class Aggregates:
-    """What a program may make of the numbers of some batches."""
+class Means:
+    """The means that a program may take of the numbers of some batches."""
 
     # Which of how many sets these batches are.
     part: tuple[int, int]
@@ -43,126 +67,158 @@ class Aggregates:
         return self.by_batch, self.by_text, self.by_token
 
 
-def measured(evidence: Evidence) -> list[Evaluation]:
+@dataclass(frozen=True)
+class Reported:
+    """A metric that is reported, and the evaluation that it is of."""
+
+    seen: SeenEvaluation
+    metric: Metric
+
+    @property
+    def numbers(self) -> Numbers:
+        """Its numbers, batch by batch."""
+        return self.metric.numbers
+
+
+def measured(evidence: Evidence) -> list[SeenEvaluation]:
     """The evaluations in which some number was measured."""
-    return [e for e in evidence.evaluations if e.get("metrics")]
+    return [seen for seen in evidence.evaluations if seen.evaluation.metrics]
 
 
 def nothing_measured(evidence: Evidence) -> Judgement:
     """Why there is nothing to judge."""
-    reasons = [e["untested"] for e in evidence.evaluations if e.get("untested")]
+    found: list[Evaluation] = [seen.evaluation for seen in evidence.evaluations]
+    reasons = [evaluation.untested for evaluation in found if evaluation.untested]
     if reasons:
-        return untested(f"an evaluation could not be looked at: {reasons[0]}")
+        return untested(f"an evaluation could not be measured: {reasons[0]}")
     return untested("no evaluation was recorded")
 
 
 def sound(sentence: str, evidence: Evidence) -> Judgement:
     """Refuted, unless only a part of every evaluation was seen."""
-    if not any(e.get("whole") for e in measured(evidence)):
+    if not any(seen.evaluation.whole for seen in measured(evidence)):
         return untested(f"{sentence}, but no evaluation was seen to its end")
     return refuted(sentence)
 
 
-def finite(number: Mapping[str, Any], *names: str) -> bool:
-    """Whether these fields are numbers."""
-    values = [number.get(name) for name in names]
-    return all(isinstance(v, int | float) and math.isfinite(v) for v in values)
+def is_finite(value: float | None) -> TypeGuard[float]:
+    """Whether this was measured and is a number."""
+    return value is not None and math.isfinite(value)
 
 
-def sets_of(numbers: Numbers) -> Iterator[Aggregates]:
-    """What may be made of all numbers, and of those of each set where there are several.
+def sets_of(numbers: Numbers) -> Iterator[Means]:
+    """The means of all numbers, and of those of each set if they are of several.
 
-    >>> few, many = {"value": 3.0, "count": 1}, {"value": 1.0, "count": 9}
-    >>> found = list(sets_of([n | {"texts": 1, "kind": "mean"} for n in (few, many)]))
-    >>> found[0].by_batch, found[0].by_token, [a.part for a in found]
+    >>> few = MetricValue(3.0, batches=(0,), texts=1, count=1, kind="mean")
+    >>> many = MetricValue(1.0, batches=(1,), texts=1, count=9, kind="mean")
+    >>> found = list(sets_of([few, many]))
+    >>> found[0].by_batch, found[0].by_token, [means.part for means in found]
     (2.0, 1.2, [(0, 1), (0, 2), (1, 2)])
     """
-    for parts in range(1, MOST_SETS + 1):
+    for parts in range(1, int(MAX_SETS) + 1):
         size, left = divmod(len(numbers), parts)
         for i in range(parts) if size and not left else ():
-            found = aggregates(numbers[i * size : (i + 1) * size], (i, parts))
+            found = means_of(numbers[i * size : (i + 1) * size], (i, parts))
             if found is not None:
                 yield found
 
 
-def aggregates(numbers: Numbers, part: tuple[int, int] = (0, 1)) -> Aggregates | None:
-    """The means that a program may take of these numbers; None where they are none."""
-    values = [n["value"] for n in numbers]
-    tokens, texts = sum(n["count"] for n in numbers), sum(n["texts"] for n in numbers)
+def means_of(numbers: Numbers, part: tuple[int, int] = (0, 1)) -> Means | None:
+    """The means that a program may take of these numbers; None where it can take none."""
+    values = [number.value for number in numbers]
+    tokens, texts = sum(n.count for n in numbers), sum(n.texts for n in numbers)
     if not numbers or not tokens or not texts or not all(map(math.isfinite, values)):
         return None
-    if all(n["kind"] == "sum" for n in numbers):
+    if all(number.kind == "sum" for number in numbers):
         whole = sum(values)
-        return Aggregates(part, numbers, whole / len(values), whole / texts, whole / tokens)
-    return Aggregates(
+        return Means(part, numbers, whole / len(values), whole / texts, whole / tokens)
+    return Means(
         part,
         numbers,
         sum(values) / len(values),
-        sum(n["value"] * n["texts"] for n in numbers) / texts,
-        sum(n["value"] * n["count"] for n in numbers) / tokens,
+        sum(n.value * n.texts for n in numbers) / texts,
+        sum(n.value * n.count for n in numbers) / tokens,
     )
 
 
 def printed_as(
-    evaluation: Evaluation, number: float, digits: int = FEWEST_DIGITS
-) -> list[Mapping[str, Any]]:
-    """The printed numbers that this one would be printed as."""
+    seen: SeenEvaluation, number: float, digits: float = MIN_DIGITS
+) -> list[PrintedNumber]:
+    """The printed numbers that this one may have been printed as."""
     return [
-        p
-        for p in evaluation.get("printed", ())
-        if p["digits"] >= digits
-        and abs(p["value"] - number) <= 1.001 * p["half"] + ROUNDING * abs(number)
+        printed
+        for printed in seen.printed
+        if printed.digits >= digits
+        and abs(printed.value - number)
+        <= MAX_HALF_DIGITS * printed.half + MAX_ROUNDING * abs(number)
     ]
 
 
 def exponential(number: float) -> float:
     """Without overflow."""
-    return math.exp(min(number, 700.0))
+    return math.exp(min(number, MAX_EXPONENT))
 
 
-def is_reported(evaluation: Evaluation, metric: Mapping[str, Any]) -> bool:
-    """Whether the user's code reads a metric's numbers, or something made of them was printed."""
-    if metric["read"]:
+def is_reported(seen: SeenEvaluation, metric: Metric) -> bool:
+    """Whether the user's code reads a metric's numbers, or prints something made of them."""
+    if metric.read:
         return True
-    numbers = [x for made in sets_of(metric["numbers"]) for x in made.all]
     return any(
-        printed_as(evaluation, x, TELLING_DIGITS)
-        or printed_as(evaluation, exponential(x), TELLING_DIGITS)
-        for x in numbers
+        printed_as(seen, x, MIN_MATCHING_DIGITS)
+        or printed_as(seen, exponential(x), MIN_MATCHING_DIGITS)
+        for means in sets_of(metric.numbers)
+        for x in means.all
     )
 
 
-def cross_entropies(
-    evaluations: Iterable[Evaluation],
-) -> Iterator[tuple[Evaluation, Mapping[str, Any], Numbers]]:
-    """Reported metrics that are cross-entropies of some tokens, with their numbers."""
-    for evaluation in evaluations:
-        for metric in evaluation["metrics"]:
-            known = [n for n in metric["numbers"] if n["kind"] in KINDS and finite(n, "mean")]
-            if known and len(known) == len(metric["numbers"]) and is_reported(evaluation, metric):
-                yield evaluation, metric, known
+def is_cross_entropy(number: MetricValue) -> bool:
+    """Whether a number is made of cross-entropies of tokens alone."""
+    return number.kind in CROSS_ENTROPIES and is_finite(number.mean)
 
 
-Key = tuple[Any, ...]
+def cross_entropies(evaluations: Iterable[SeenEvaluation]) -> Iterator[Reported]:
+    """Reported metrics whose numbers are all cross-entropies of tokens."""
+    for seen in evaluations:
+        for metric in seen.evaluation.metrics:
+            plain = bool(metric.numbers) and all(map(is_cross_entropy, metric.numbers))
+            if plain and is_reported(seen, metric):
+                yield Reported(seen, metric)
+
+
 Found = TypeVar("Found")
 
 
-def repeated(found: Sequence[tuple[Key, int, bool, Found]]) -> list[Found]:
-    """What was found often enough not to be chance, in the order of evaluations.
+@dataclass(frozen=True)
+class Match(Generic[Found]):
+    """What was found in the evaluation before a step, and by which formula."""
 
-    Each is told with what it was found by, the step of the evaluation, and whether it is telling by
-    itself. The rest has to be found by the same in two evaluations.
+    formula: tuple[Hashable, ...]
+    step: int
+    # Whether once is enough, because it cannot well be chance.
+    is_sure: bool
+    found: Found
+
+
+def repeated(matches: Sequence[Match[Found]]) -> list[Found]:
+    """The first that is surely not chance in each evaluation, in the order of evaluations.
+
+    What is not sure by itself has to be found by the same formula in two evaluations.
     """
-    steps: dict[Key, set[int]] = {}
-    for key, step, _, _ in found:
-        steps.setdefault(key, set()).add(step)
+    steps: dict[tuple[Hashable, ...], set[int]] = {}
+    for match in matches:
+        steps.setdefault(match.formula, set()).add(match.step)
     kept: dict[int, Found] = {}
-    for key, step, telling, one in found:
-        if telling or len(steps[key]) > 1:
-            kept.setdefault(step, one)
+    for match in matches:
+        if match.is_sure or len(steps[match.formula]) > 1:
+            kept.setdefault(match.step, match.found)
     return list(kept.values())
 
 
-def over_tokens(numbers: Numbers, name: str) -> float:
-    """The mean of a field, every counted token weighing the same."""
-    return float(sum(n[name] * n["count"] for n in numbers) / sum(n["count"] for n in numbers))
+def over_tokens(values: Iterable[tuple[float, int]]) -> float:
+    """The mean of values, each with the number of tokens that it counts for.
+
+    >>> over_tokens([(1.0, 9), (3.0, 1)])
+    1.2
+    """
+    pairs = list(values)
+    return sum(value * count for value, count in pairs) / sum(count for _, count in pairs)

@@ -67,3 +67,5 @@ class Teaching(Finding):
     knowledge: TeacherQuality | None = None
     # What it would know of the student's own input.
     with_same_input: TeacherQuality | None = None
+    # Why scores of teacher and student cannot be compared; what needs both is then unknown.
+    incomparable: str | None = None

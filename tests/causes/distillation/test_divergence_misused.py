@@ -5,7 +5,7 @@ from __future__ import annotations
 from evidence import check_refuted, check_trial, check_untested
 from lessons_seen import COMPARED, UNTAUGHT, taught
 
-from lossleuth.causes.distillation.divergence_misused import judge
+from lossleuth.causes.distillation.divergence_misused import CAUSE, judge
 from lossleuth.types.change import Change
 
 
@@ -32,5 +32,5 @@ def test_a_temperature_on_one_side_is_another_fault() -> None:
 
 def test_a_divergence_is_refuted() -> None:
     check_refuted(judge(taught()), "1.0e-15")
-    check_refuted(judge(UNTAUGHT), "0 of 3")
+    check_refuted(CAUSE.judged(UNTAUGHT), "0 of 3")
     check_untested(judge(taught(pull_at_goal=None)), "could not be measured")

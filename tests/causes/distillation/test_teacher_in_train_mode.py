@@ -5,7 +5,7 @@ from __future__ import annotations
 from evidence import check_refuted, check_trial, check_untested
 from lessons_seen import MADE, UNTAUGHT, taught
 
-from lossleuth.causes.distillation.teacher_in_train_mode import CURE, judge
+from lossleuth.causes.distillation.teacher_in_train_mode import CAUSE, CURE, judge
 
 
 def test_dropout_is_tried_without() -> None:
@@ -14,5 +14,5 @@ def test_dropout_is_tried_without() -> None:
 
 def test_none_is_refuted() -> None:
     check_refuted(judge(taught(dropout=1e-14)), "1.0e-14")
-    check_refuted(judge(UNTAUGHT), "0 of 3")
+    check_refuted(CAUSE.judged(UNTAUGHT), "0 of 3")
     check_untested(judge(taught(dropout=None)), "could not be compared")

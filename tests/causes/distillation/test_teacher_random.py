@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from evidence import check_proven, check_refuted, check_trial, check_untested, seen
-from lessons_seen import MADE, UNTAUGHT, knowledge, lesson, taught
+from lessons_seen import MADE, UNTAUGHT, quality, taught, teaching
 
-from lossleuth.causes.distillation.teacher_random import CURE, judge
+from lossleuth.causes.distillation.teacher_random import CAUSE, CURE, judge
 
 
 def test_beside_labels_it_is_tried_to_go_without() -> None:
-    check_trial(judge, taught(knowledge=knowledge(4.2)), [CURE], MADE)
+    check_trial(judge, taught(knowledge=quality(4.2)), [CURE], MADE)
 
 
 def test_alone_its_loss_proves_it() -> None:
-    fault = taught(knowledge=knowledge(4.2), has_labels=False)
+    fault = taught(knowledge=quality(4.2), has_labels=False)
     check_proven(judge(fault), MADE, "4.200", "4.000")
 
 
 def test_a_teacher_that_knows_is_refuted() -> None:
     check_refuted(judge(taught()), "2.000", "4.000")
-    check_refuted(judge(UNTAUGHT), "0 of 3")
+    check_refuted(CAUSE.judged(UNTAUGHT), "0 of 3")
 
 
 def test_knowledge_elsewhere_is_another_fault() -> None:
-    moved = knowledge(6.0, offsets={"0": 6.0, "1": 2.0})
+    moved = quality(6.0, offsets={"0": 6.0, "1": 2.0})
     assert judge(taught(knowledge=moved)).status.value == "refuted"
-    shown = taught(knowledge=knowledge(6.0), with_same_input=knowledge(2.0))
-    assert "shown" in judge(shown).because
+    shown = taught(knowledge=quality(6.0), with_same_input=quality(2.0))
+    assert "gets the student's tokens" in judge(shown).because
 
 
 def test_what_is_not_known_is_untested() -> None:
     check_untested(judge(taught(knowledge=None)), "not known")
-    check_untested(judge(seen(teaching=lesson())), "frequent")
+    check_untested(judge(seen(teaching())), "frequent")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from evidence import check_refuted, check_trial, check_untested
 from lessons_seen import COMPARED, UNTAUGHT, taught
 
-from lossleuth.causes.distillation.temperature_one_sided import judge
+from lossleuth.causes.distillation.temperature_one_sided import CAUSE, judge
 from lossleuth.types.change import Change
+from lossleuth.types.judgement import Status
 
 
 def test_different_temperatures_are_tried_as_one() -> None:
@@ -17,8 +18,13 @@ def test_different_temperatures_are_tried_as_one() -> None:
 
 def test_the_same_are_refuted() -> None:
     check_refuted(judge(taught()), "temperature, 2")
-    check_refuted(judge(UNTAUGHT), "0 of 3")
+    check_refuted(CAUSE.judged(UNTAUGHT), "0 of 3")
 
 
 def test_a_trained_temperature_is_untested() -> None:
     check_untested(judge(taught(student_temperature=None)), "trained")
+
+
+def test_a_teacher_of_other_classes_is_judged_as_well() -> None:
+    other = taught(incomparable="shapes differ", knowledge=None, student_temperature=1.0)
+    assert CAUSE.judged(other).status is Status.SUSPECTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evidence import check_refuted, check_trial, check_untested
 from lessons_seen import COMPARED, UNTAUGHT, taught
 
-from lossleuth.causes.distillation.temperature_unscaled import judge
+from lossleuth.causes.distillation.temperature_unscaled import CAUSE, judge
 from lossleuth.types.change import Change
 
 
@@ -21,7 +21,7 @@ def test_weights_with_the_square_in_them_are_refuted() -> None:
 def test_a_temperature_near_one_needs_none() -> None:
     near = taught(weight=0.5, teacher_temperature=1.0, student_temperature=1.0)
     check_refuted(judge(near), "temperature is 1")
-    check_refuted(judge(UNTAUGHT), "0 of 3")
+    check_refuted(CAUSE.judged(UNTAUGHT), "0 of 3")
 
 
 def test_unknown_weights_are_untested() -> None:

@@ -159,7 +159,7 @@ def test_what_the_teacher_is_shown_is_compared() -> None:
 
 def test_classes_that_do_not_match_are_said() -> None:
     found = measured(taught(of_few_classes))
-    assert found.untested is not None and found.weight is None and found.knowledge is None
+    assert found.incomparable is not None and found.weight is None and found.knowledge is None
 
 
 def test_probabilities_from_a_file_are_taken_for_what_they_are() -> None:

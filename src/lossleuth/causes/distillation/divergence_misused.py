@@ -1,110 +1,136 @@
-"""What compares student and teacher is no divergence.
+"""The distillation loss is no divergence.
 
 What it means
-    Logarithms where probabilities belong or the reverse, truncated probabilities that are not
-    renormalised, a mean over classes as well, a sum over positions.
+    Log-probabilities stand where probabilities belong or the reverse, truncated probabilities are
+    not renormalised, the mean is taken over classes as well, or positions are summed.
 
 Why training fails
-    A divergence is at rest where the student says what the teacher says. This one is not, and leads
-    somewhere else; or it is at rest there and so small, or so large, that one of the terms is
-    alone.
+    The gradient of a divergence is 0 where the student predicts what the teacher predicts. Here it
+    is not, and the student is trained towards something else. Or it is, but the loss is so small,
+    or so large, that only one of the two terms counts.
 
 How it is judged
-    The lesson of a recorded step is taken as a function: with the student's scores put equal to the
-    teacher's, its gradient has to be 0, at any temperature and for every divergence there is.
-    And per position it should weigh as much as its coefficient says, not a share of that for each
-    class. Where that is not so, the reference divergence, or the right scale, is put in its place
-    over paired seeds: proven if the true loss is lower then, benign if not.
+    On recorded steps the distillation loss is computed again with the student's scores set to the
+    teacher's. Its gradient has to be 0 there, at any temperature and for any divergence. Its weight
+    per position should be its coefficient, not that divided by the number of classes. Where either
+    is wrong, the reference divergence, or the right scale, is tried over paired seeds: proven if
+    the true loss is lower then, benign if not.
 
 How to fix
     `F.kl_div(log_softmax(student / T), log_softmax(teacher / T), log_target=True,
-    reduction="batchmean")` on rows of positions, times T².
+    reduction="batchmean")` with one row per position, times T².
 
 When this verdict is wrong
-    Targets that mix teacher and labels rest elsewhere by intention; those are recognised. The
-    direction of the divergence is a choice and never blamed.
+    Targets that mix teacher and labels have their minimum elsewhere on purpose; they are
+    recognised. The direction of the divergence is a choice and never blamed.
 """
 
 from __future__ import annotations
 
 from lossleuth.causes.lessons import (
-    Taught,
+    MAX_RELATIVE_WEIGHT,
+    MAX_TEMPERATURE_GAP,
+    MIN_RELATIVE_WEIGHT,
+    MIN_WEIGHT_FIT,
+    Weights,
     compared_place,
     is_divided_by_classes,
-    lessons,
+    is_known,
+    weights,
     without_teacher,
 )
-from lossleuth.causes.reasoning import decided_by_trial
-from lossleuth.types.cause import Cause
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS, decided_by_trial
+from lossleuth.findings.distillation import Teaching
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
+from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
-# What may be asked for at the goal, of what is asked for now, and the share of it that may lead to
-# the labels.
-AT_REST, TO_LABELS = 1e-3, 0.95
+MAX_GRADIENT_AT_GOAL = Limit(
+    1e-3,
+    "largest gradient where student and teacher agree, as a share of the gradient now",
+)
+MIN_PULL_TO_LABELS = Limit(
+    0.95, "least cosine between that gradient and that of the labels in a mixed target"
+)
 
 
 def judge(evidence: Evidence) -> Judgement:
-    """Is it at rest at the goal, and does it weigh what a position should?"""
-    nobody = without_teacher(evidence)
-    if nobody is not None:
-        return nobody
-    known = [found for found in lessons(evidence) if found.get("pull_at_goal") is not None]
+    """Look at the gradient where both agree, and at the weight of a position."""
+    no_teacher = without_teacher(evidence)
+    if no_teacher is not None:
+        return no_teacher
+    known = [(t, t.pull_at_goal) for t in evidence.all(Teaching) if is_known(t.pull_at_goal)]
     if not known:
-        return untested("what the lesson asks for at its goal could not be measured")
-    last = known[-1]
-    pull = min(float(found["pull_at_goal"]) for found in known)
-    heats = last["student_temperature"], last["teacher_temperature"]
-    one_sided = None in heats or abs(heats[0] / heats[1] - 1) > AT_REST
-    mixed = all(abs(found.get("pull_to_labels") or 0.0) > TO_LABELS for found in known)
-    if pull > AT_REST and not one_sided and not mixed:
-        return _misled(evidence, known, pull)
-    if all(is_divided_by_classes(found) for found in known):
-        return _misweighed(evidence, known)
+        return untested(
+            "the gradient of the distillation loss where student and teacher agree could not be "
+            "measured"
+        )
+    teachings = [teaching for teaching, _ in known]
+    last, where = teachings[-1], compared_place(teachings)
+    pull = min(size for _, size in known)
+    mixed = all(abs(t.pull_to_labels or 0.0) > MIN_PULL_TO_LABELS for t in teachings)
+    if pull > MAX_GRADIENT_AT_GOAL and not _is_one_sided(last) and not mixed:
+        return _no_minimum(evidence, last, where, pull)
+    weighed = [found for found in map(weights, teachings) if found is not None]
+    if len(weighed) == len(teachings) and all(is_divided_by_classes(w) for w in weighed):
+        return _divided(evidence, weighed[-1], where)
     return refuted(
-        f"where the student says what the teacher says, the lesson asks for {pull:.1e} of what it "
-        "asks for now (0 expected)"
-        + (", the rest leads to the labels" if mixed and pull > AT_REST else "")
+        "where the student predicts what the teacher predicts, the gradient of the distillation "
+        f"loss is {pull:.1e} of what it is now (0 expected)"
+        + (", the rest leads to the labels" if mixed and pull > MAX_GRADIENT_AT_GOAL else "")
     )
 
 
-def _misled(evidence: Evidence, known: list[Taught], pull: float) -> Judgement:
-    last = known[-1]
-    heat = last["teacher_temperature"] or 1.0
+def _is_one_sided(teaching: Teaching) -> bool:
+    """Whether the temperatures differ, or one is not known: that is another cause."""
+    ours, theirs = teaching.student_temperature, teaching.teacher_temperature
+    return ours is None or theirs is None or abs(ours / theirs - 1) > MAX_TEMPERATURE_GAP
+
+
+def _no_minimum(evidence: Evidence, last: Teaching, where: Where | None, pull: float) -> Judgement:
     fault = Judgement(
         Status.SUSPECTED,
-        f"With the student's scores equal to the teacher's, the lesson still asks for {pull:.2f} "
-        "times what it asks for now; a divergence asks for 0 there.",
-        compared_place(known),
+        "With the student's scores equal to the teacher's, the gradient of the distillation loss "
+        f"is still {pull:.2f} times what it is now; that of a divergence is 0 there.",
+        where,
         Wrongness("gradient where student and teacher agree", pull, 0.0, 1e-9),
-        remedy="Compare log-probabilities of both by a divergence.",
+        remedy="Compare the log-probabilities of both by a divergence.",
     )
-    # As much as labels weigh, which is what most people mean.
-    weight = last["label_weight"] if last["has_labels"] and last["label_weight"] else 1.0
-    change = Change.of("teach_by_reference", temperature=heat, weight=round(float(weight), 4))
+    # As much as the labels weigh, which is what most people mean.
+    weight = last.label_weight if last.has_labels and last.label_weight else 1.0
+    temperature = last.teacher_temperature or 1.0
+    change = Change.of("teach_by_reference", temperature=temperature, weight=round(weight, 4))
     return decided_by_trial(evidence, fault, [change])
 
 
-def _misweighed(evidence: Evidence, known: list[Taught]) -> Judgement:
-    last = known[-1]
+def _divided(evidence: Evidence, last: Weights, where: Where | None) -> Judgement:
     fault = Judgement(
         Status.SUSPECTED,
-        f"The divergence of a position is multiplied with {last['weight']:.2e}, the cross-entropy "
-        f"of one with {last['label_weight']:.2f}: it is divided by the {last['classes']} classes "
-        "as well, and has no say.",
-        compared_place(known),
-        Wrongness("weight of a position's divergence", last["weight"], last["label_weight"], 1e-9),
-        remedy='Sum over classes, and take the mean over positions: `reduction="batchmean"`.',
+        f"The divergence of a position has the weight {last.divergence:.2e}, its cross-entropy "
+        f"{last.labels:.2f}: the divergence is also divided by the {last.classes} classes, and "
+        "hardly counts.",
+        where,
+        Wrongness("weight of a position's divergence", last.divergence, last.labels, 1e-9),
+        remedy='Sum over classes and take the mean over positions: `reduction="batchmean"`.',
     )
-    return decided_by_trial(evidence, fault, [Change.of("scale_lesson", factor=last["classes"])])
+    return decided_by_trial(evidence, fault, [Change.of("scale_lesson", factor=last.classes)])
 
 
 CAUSE = Cause(
     "divergence_misused",
     Stage.DISTILLATION,
-    "what compares student and teacher is no divergence",
+    "the distillation loss is no divergence",
     judge,
-    ("teaching",),
+    uses=(Teaching,),
+    limits=(
+        MAX_GRADIENT_AT_GOAL,
+        MIN_PULL_TO_LABELS,
+        MAX_TEMPERATURE_GAP,
+        MIN_RELATIVE_WEIGHT,
+        MAX_RELATIVE_WEIGHT,
+        MIN_WEIGHT_FIT,
+        MIN_EFFECT_NATS,
+    ),
     overlaps=("vocabulary_mismatch", "weights_swapped"),
 )

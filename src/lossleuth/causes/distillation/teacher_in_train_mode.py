@@ -1,58 +1,61 @@
-"""The teacher drops things at random while it teaches.
+"""The teacher has dropout switched on.
 
 What it means
     There is dropout in the teacher's forward pass: it was left in training mode.
 
 Why training fails
-    The target is another one at each step. The student cannot follow it, and the distillation loss
-    has a floor that is the noise.
+    The target is different at each step. The student cannot follow it, and the distillation loss
+    cannot fall below the noise.
 
 How it is judged
-    On recorded steps the teacher is done again with nothing dropped: the divergence between the two
-    is exactly 0 if there is no dropout. Then it is tried to let nothing be dropped in what is not
-    trained, over paired seeds: proven if the true loss is lower then, benign if not.
+    On recorded steps the teacher is run again without dropout: without dropout in it, the
+    divergence between the two is exactly 0. Where it is not, the run is tried without dropout in
+    what is not trained, over paired seeds: proven if the true loss is lower then, benign if not.
 
 How to fix
-    `teacher.eval()`, once, and after whatever calls `train()` on both.
+    Call `teacher.eval()` once, and again after anything that calls `train()` on both.
 
 When this verdict is wrong
-    When noise in the teacher is meant, as in some ensembles by dropout.
+    When noise in the teacher is intended, as in some ensembles by dropout.
 """
 
 from __future__ import annotations
 
-from lossleuth.causes.lessons import lessons, made_place, without_teacher
-from lossleuth.causes.reasoning import decided_by_trial
-from lossleuth.types.cause import Cause
+from lossleuth.causes.lessons import is_known, teacher_place, without_teacher
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS, decided_by_trial
+from lossleuth.findings.distillation import Teaching
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 CURE = Change.of("no_dropout", fixed=True)
-# Divergence of a model from itself, done again in float64.
-ROUNDING = 1e-9
+MAX_ROUNDING = Limit(
+    1e-9, "largest divergence, in nats, of a teacher from itself that rounding in float64 explains"
+)
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Compare the teacher with itself without dropout."""
-    nobody = without_teacher(evidence)
-    if nobody is not None:
-        return nobody
-    known = [found for found in lessons(evidence) if found.get("dropout") is not None]
+    no_teacher = without_teacher(evidence)
+    if no_teacher is not None:
+        return no_teacher
+    known = [(t, t.dropout) for t in evidence.all(Teaching) if is_known(t.dropout)]
     if not known:
         return untested("the teacher's scores could not be compared with the student's")
-    most = max(float(found["dropout"]) for found in known)
-    if most <= ROUNDING:
+    largest = max(divergence for _, divergence in known)
+    if largest <= MAX_ROUNDING:
         return refuted(
-            f"without dropout the teacher says the same: divergence {most:.1e} on {len(known)} "
-            "recorded steps"
+            f"without dropout the teacher predicts the same: divergence {largest:.1e} on "
+            f"{len(known)} recorded steps"
         )
+    what = "divergence of the teacher from itself without dropout"
     fault = Judgement(
         Status.SUSPECTED,
-        f"The teacher's scores have dropout in them: they diverge by {most:.3f} nats from what "
-        "the same teacher says without it; it should be 0.",
-        made_place(known),
-        Wrongness("divergence of the teacher from itself without dropout", most, 0.0, ROUNDING),
+        f"The teacher has dropout switched on: its predictions diverge by {largest:.3f} nats from "
+        "those of the same teacher without it; it should be 0.",
+        teacher_place([teaching for teaching, _ in known]),
+        Wrongness(what, largest, 0.0, float(MAX_ROUNDING)),
         remedy="Call `eval()` on the teacher.",
     )
     return decided_by_trial(evidence, fault, [CURE])
@@ -61,7 +64,8 @@ def judge(evidence: Evidence) -> Judgement:
 CAUSE = Cause(
     "teacher_in_train_mode",
     Stage.DISTILLATION,
-    "the teacher has dropout in it",
+    "the teacher has dropout switched on",
     judge,
-    ("teaching",),
+    uses=(Teaching,),
+    limits=(MAX_ROUNDING, MIN_EFFECT_NATS),
 )

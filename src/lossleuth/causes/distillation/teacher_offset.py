@@ -1,36 +1,38 @@
-"""Teacher and student speak of different positions.
+"""Teacher and student are compared at different positions.
 
 What it means
-    The row of the teacher's scores that a row of the student's is compared with is of another
-    position: one of the two was shifted and the other was not.
+    The student's prediction for a position is compared with the teacher's for another one: one of
+    the two was shifted and the other was not.
 
 Why training fails
-    Labels and teacher ask for different tokens at the same place. Their quarrel is the floor of
-    both losses.
+    Labels and teacher ask for different tokens at the same position. The student can follow only
+    one of them, and neither loss can fall below what that costs.
 
 How it is judged
-    On recorded steps, by the teacher's own loss: the rows it is compared with are scored on the
-    targets of their own places and of the two before and after. Proven where another place explains
-    clearly more, better than guessing by frequency does, on every recorded step.
+    On recorded steps, by the teacher's own loss: its rows are scored on the targets of their own
+    positions and of the two before and after. Proven where another position fits clearly better,
+    also than guessing by frequency, on every recorded step.
 
 How to fix
     Shift both or none, and slice both by the same positions.
 
 When this verdict is wrong
-    When the teacher is meant to look further ahead.
+    When the teacher is meant to predict further ahead.
 """
 
 from __future__ import annotations
 
 from lossleuth.causes.lessons import (
+    MIN_LOSS_GAP,
+    STANDARD_ERRORS,
+    better_match,
     compared_place,
-    guess,
-    knowledge,
-    knows_otherwise,
-    lessons,
-    no_knowledge,
+    guessing_loss,
+    qualities,
+    unknown_quality,
     without_teacher,
 )
+from lossleuth.findings.distillation import Teaching
 from lossleuth.types.cause import Cause
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
@@ -38,35 +40,40 @@ from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refut
 
 def judge(evidence: Evidence) -> Judgement:
     """Score the teacher's rows on the targets around them."""
-    nobody = without_teacher(evidence)
-    if nobody is not None:
-        return nobody
-    known, guessed = knowledge(evidence), guess(evidence)
-    known = [k for k in known if k["offsets"]]
+    no_teacher = without_teacher(evidence)
+    if no_teacher is not None:
+        return no_teacher
+    known = [quality for quality in qualities(evidence) if quality.offsets]
     if not known:
-        return no_knowledge(evidence)
+        return unknown_quality(evidence)
+    guessed = guessing_loss(evidence)
     if guessed is None:
         return untested("how frequent each token is was not seen")
-    best = [min(k["offsets"], key=lambda o: float(k["offsets"][o])) for k in known]
-    shifted = [k for k in known if knows_otherwise(k, guessed) == "offset"]
-    last = known[-1]
+    best = [_best_offset(quality.offsets) for quality in known]
+    shifted = [quality for quality in known if better_match(quality, guessed) == "offset"]
+    offsets = known[-1].offsets
     if len(shifted) < len(known) or len(set(best)) > 1:
         return refuted(
-            f"the teacher's loss is {last['offsets']['0']:.3f} at its own place, "
-            f"{min(last['offsets'].values()):.3f} at the best of five around"
+            f"the teacher's loss is {offsets['0']:.3f} at its own position, "
+            f"{min(offsets.values()):.3f} at the best of five around it"
         )
-    offset, there = int(best[-1]), float(last["offsets"][best[-1]])
-    same_input = all(found["same_input"] in (None, 1.0) for found in lessons(evidence))
-    shown = "" if same_input else " It is shown other tokens than the student."
+    offset, there = int(best[-1]), offsets[best[-1]]
+    teachings = evidence.all(Teaching)
+    same_input = all(teaching.same_input in (None, 1.0) for teaching in teachings)
+    differs = "" if same_input else " It also gets other tokens than the student."
     return Judgement(
         Status.PROVEN,
-        f"The teacher's rows fit the targets {offset:+d} places away, with a loss of {there:.3f}; "
-        f"at their own places it is {last['offsets']['0']:.3f}, and guessing by frequency gives "
-        f"{guessed:.3f}.{shown}",
-        compared_place(lessons(evidence)),
+        f"The teacher's rows fit the targets {offset:+d} positions away, with a loss of "
+        f"{there:.3f}; at their own positions it is {offsets['0']:.3f}, and guessing by frequency "
+        f"gives {guessed:.3f}.{differs}",
+        compared_place(teachings),
         Wrongness("offset of the teacher's rows", float(offset), 0.0, 0.0),
         remedy="Compare teacher and student at the same positions.",
     )
+
+
+def _best_offset(losses: dict[str, float]) -> str:
+    return min(losses, key=lambda offset: losses[offset])
 
 
 CAUSE = Cause(
@@ -74,6 +81,7 @@ CAUSE = Cause(
     Stage.DISTILLATION,
     "teacher and student are compared at different positions",
     judge,
-    ("teaching",),
+    uses=(Teaching,),
+    limits=(MIN_LOSS_GAP, STANDARD_ERRORS),
     overlaps=("teacher_input_differs",),
 )

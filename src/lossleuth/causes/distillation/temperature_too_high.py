@@ -1,87 +1,122 @@
-"""The teacher is softened so far that nothing is left of what it says.
+"""The temperature is so high that nothing of the teacher's predictions is left.
 
 What it means
-    At the temperature in use, teacher and student are both close to uniform.
+    At the temperature in use, the distributions of teacher and student are both close to uniform.
 
 Why training fails
     What is left of the difference between them is small, and is about the tail of the distribution,
     not about which token comes next.
 
 How it is judged
-    Never by the size of the loss: T² belongs there. Up to 4 it is usual. Beyond that, the same
-    recorded batch is looked at again at other temperatures. With T² in front, the divergence and
-    the gradient of the logits stay level as long as the temperature is no fault. Where both have
-    fallen, the reference at a low temperature is tried over paired seeds: proven if the true loss
-    is lower then, benign if not.
+    Never by the size of the loss: T² belongs there. Up to 4 a temperature is usual. Above that, the
+    same recorded batch is compared at other temperatures. Multiplied by T², the divergence and the
+    gradient of the logits stay level while the temperature is no fault. Where both have fallen, the
+    reference divergence at a low temperature is tried over paired seeds: proven if the true loss is
+    lower then, benign if not.
 
 How to fix
     Lower the temperature; 1 to 4 is usual.
 
 When this verdict is wrong
-    When the tail is what is to be learnt.
+    When the tail of the distribution is what the student should learn.
 """
 
 from __future__ import annotations
 
-from lossleuth.causes.lessons import compared_place, lessons, without_teacher
+import math
+
+from lossleuth.causes.lessons import compared_place, without_teacher
 from lossleuth.causes.reasoning import decided_by_trial
-from lossleuth.types.cause import Cause
+from lossleuth.findings.distillation import Teaching
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
-# What is left of gradient and divergence, T² in front, against the same batch at the lower
-# temperature; what has to be gained there.
-LEVEL, LEVEL_DIVERGENCE, GAINED = 0.5, 0.7, 0.05
-# What is tried instead; up to where softening is what everybody does, and a lower one is tuning.
-USUAL, MOST = 2.0, 4.0
+MAX_USUAL_TEMPERATURE = Limit(
+    4,
+    "highest temperature that is never blamed",
+    "docs/log.md, 2026-11-16: a temperature of 4 was blamed wrongly",
+)
+LOW_TEMPERATURE = Limit(2, "temperature that the batch is compared at, and that is tried instead")
+MAX_GRADIENT_LEFT = Limit(
+    0.5,
+    "largest share of T² times the gradient at the low temperature that is left",
+    "docs/log.md, 2026-11-16: it has halved at a temperature of 50, which harms in the lab",
+)
+MAX_DIVERGENCE_LEFT = Limit(
+    0.7, "largest share of T² times the divergence at the low temperature that is left"
+)
+MIN_GAIN_NATS = Limit(0.05, "least gain of the trial, in nats, that counts as harm")
 
 
 def judge(evidence: Evidence) -> Judgement:
-    """Look at the same batch at other temperatures."""
-    nobody = without_teacher(evidence)
-    if nobody is not None:
-        return nobody
-    known = [f for f in lessons(evidence) if f["levels"] and f["teacher_temperature"]]
+    """Compare the same batch at other temperatures."""
+    no_teacher = without_teacher(evidence)
+    if no_teacher is not None:
+        return no_teacher
+    known = [
+        (t, t.teacher_temperature)
+        for t in evidence.all(Teaching)
+        if t.levels and t.teacher_temperature
+    ]
     if not known:
-        return untested("the same batch could not be looked at at other temperatures")
-    last = known[-1]
-    heat = float(last["teacher_temperature"])
-    if heat <= MOST:
-        return refuted(f"the temperature is {heat:g}: up to {MOST:g} is usual")
-    ratios = []
-    for found in known:
-        own = found["levels"].get(f"{found['teacher_temperature']:g}")
-        usual = found["levels"].get(f"{USUAL:g}")
-        if own and usual and all(usual):
-            ratios.append((own[1] / usual[1], own[0] / usual[0]))
-    if not ratios:
-        return untested("nothing is asked of the student at any temperature")
-    ratio, divergence = (max(values) for values in zip(*ratios, strict=True))
-    low, high = last["levels"][f"{USUAL:g}"], last["levels"][f"{heat:g}"]
-    told = (
-        f"on the same batch, T² times the divergence is {low[0]:.3f} at {USUAL:g} and "
-        f"{high[0]:.3f} at {heat:g}, T² times the gradient {low[1]:.3f} and {high[1]:.3f}"
+        return untested("the same batch could not be compared at other temperatures")
+    last, temperature = known[-1]
+    if temperature <= MAX_USUAL_TEMPERATURE:
+        return refuted(
+            f"the temperature is {temperature:g}: up to {MAX_USUAL_TEMPERATURE:g} is usual"
+        )
+    shares = [left for t, own in known if (left := _left(t, own)) is not None]
+    if not shares:
+        return untested("the distillation loss has no gradient at any temperature")
+    gradient, divergence = (max(values) for values in zip(*shares, strict=True))
+    low, high = (last.levels[f"{t:g}"] for t in (LOW_TEMPERATURE, temperature))
+    levels = (
+        f"on the same batch, T² times the divergence is {low[0]:.3f} at {LOW_TEMPERATURE:g} and "
+        f"{high[0]:.3f} at {temperature:g}, T² times the gradient {low[1]:.3f} and {high[1]:.3f}"
     )
-    if ratio > LEVEL or divergence > LEVEL_DIVERGENCE:
-        return refuted(f"{told}: level ({ratio:.2f} and {divergence:.2f}, 1 expected)")
+    if gradient > MAX_GRADIENT_LEFT or divergence > MAX_DIVERGENCE_LEFT:
+        return refuted(f"{levels}: level ({gradient:.2f} and {divergence:.2f}, 1 expected)")
+    what = f"T² times the gradient, against temperature {LOW_TEMPERATURE:g}"
     fault = Judgement(
         Status.SUSPECTED,
-        f"Softened by {heat:g}, little is left to follow: {told}.",
-        compared_place(known),
-        Wrongness(f"T² times the gradient, against temperature {USUAL:g}", ratio, 1.0, LEVEL),
+        f"At a temperature of {temperature:g} little is left to learn from: {levels}.",
+        compared_place([teaching for teaching, _ in known]),
+        Wrongness(what, gradient, 1.0, float(MAX_GRADIENT_LEFT)),
         remedy="Lower the temperature.",
     )
-    weight = float(last["weight"]) if (last["weight"] or 0) > 0 else 1.0
-    change = Change.of("teach_by_reference", temperature=USUAL, weight=round(weight / heat**2, 4))
-    return decided_by_trial(evidence, fault, [change], least=GAINED)
+    weight = last.weight if last.weight and last.weight > 0 else 1.0
+    change = Change.of(
+        "teach_by_reference",
+        temperature=float(LOW_TEMPERATURE),
+        weight=round(weight / temperature**2, 4),
+    )
+    return decided_by_trial(evidence, fault, [change], min_effect=MIN_GAIN_NATS)
+
+
+def _left(teaching: Teaching, temperature: float) -> tuple[float, float] | None:
+    """The shares of gradient and divergence that are left of those at the low temperature."""
+    own = teaching.levels.get(f"{temperature:g}")
+    low = teaching.levels.get(f"{LOW_TEMPERATURE:g}")
+    if own is None or low is None or not all(low):
+        return None
+    gradient, divergence = own[1] / low[1], own[0] / low[0]
+    return None if math.isnan(gradient + divergence) else (gradient, divergence)
 
 
 CAUSE = Cause(
     "temperature_too_high",
     Stage.DISTILLATION,
-    "softening leaves nothing of what the teacher says",
+    "the temperature leaves nothing of the teacher's predictions",
     judge,
-    ("teaching",),
+    uses=(Teaching,),
+    limits=(
+        MAX_USUAL_TEMPERATURE,
+        LOW_TEMPERATURE,
+        MAX_GRADIENT_LEFT,
+        MAX_DIVERGENCE_LEFT,
+        MIN_GAIN_NATS,
+    ),
     overlaps=("temperature_unscaled",),
 )

@@ -8,79 +8,103 @@ Why training fails
     The student is trained as if there were no teacher, while the distillation loss is printed.
 
 How it is judged
-    On recorded steps, what multiplies the divergence and the cross-entropy of a position is
-    measured, T² taken out. Where labels weigh several times as much, the two weights are exchanged
-    over paired seeds: proven if the true loss is clearly lower then, benign if not.
+    On recorded steps, the weights of a position's divergence, without T², and of its cross-entropy
+    are measured. Where the labels weigh several times as much, the two weights are exchanged over
+    paired seeds: proven if the true loss is clearly lower then, benign if not.
 
 How to fix
     Put the weight on the term that it is meant for.
 
 When this verdict is wrong
-    When the teacher was meant to have a small part; the number then says what that costs.
+    When the teacher was meant to have a small weight; then the number says what that costs.
 """
 
 from __future__ import annotations
 
+import math
+
 from lossleuth.causes.lessons import (
-    Taught,
+    MAX_DISTANCE_FROM_ONE,
+    MAX_RELATIVE_WEIGHT,
+    MIN_RELATIVE_WEIGHT,
+    MIN_SQUARED_TEMPERATURE,
+    MIN_WEIGHT_FIT,
+    Weights,
     is_divided_by_classes,
-    is_weighed,
+    is_known,
     lacks_square,
-    lessons,
     mixed_place,
+    weights,
     without_teacher,
 )
 from lossleuth.causes.reasoning import decided_by_trial
-from lossleuth.types.cause import Cause
+from lossleuth.findings.distillation import Teaching
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
-# How many times the labels outweigh the teacher before it is looked at; what has to be gained.
-OUTWEIGHED, GAINED = 3.0, 0.05
+MIN_WEIGHT_RATIO = Limit(
+    3, "least weight of the labels, as a multiple of the teacher's, that is looked into"
+)
+MIN_STEPS = Limit(2, "fewest recorded steps, since weights may follow a schedule")
+MIN_GAIN_NATS = Limit(0.05, "least gain of the trial, in nats, that counts as harm")
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Compare the weights of both terms."""
-    nobody = without_teacher(evidence)
-    if nobody is not None:
-        return nobody
-    known = [found for found in lessons(evidence) if _is_measured(found)]
+    no_teacher = without_teacher(evidence)
+    if no_teacher is not None:
+        return no_teacher
+    teachings = evidence.all(Teaching)
+    known = [(t, found) for t in teachings if (found := _weights(t)) is not None]
     if not known:
-        if not any(found["has_labels"] for found in lessons(evidence)):
+        if not any(teaching.has_labels for teaching in teachings):
             return refuted("there are no labels that could have the teacher's weight")
-        return untested("what multiplies the divergence and the labels could not be measured")
-    if len(known) < 2:
+        return untested("the weights of the divergence and of the labels could not be measured")
+    if len(known) < MIN_STEPS:
         return untested("weights may change from step to step, and only one was recorded")
-    last = known[-1]
-    ratios = [_outweighed(found) for found in known]
-    heat, labels = float(last["teacher_temperature"]), float(last["label_weight"])
-    weight = float(last["weight"]) / heat**2
-    told = f"a position's divergence weighs {weight:.3g}, T² apart, its cross-entropy {labels:.3g}"
-    if min(ratios) < OUTWEIGHED:
-        return refuted(told)
-    if any(lacks_square(found) or is_divided_by_classes(found) for found in known):
-        return refuted(f"{told}, which a missing factor explains")
+    found = [weights_of_step for _, weights_of_step in known]
+    last = found[-1]
+    weight = _without_square(last)
+    measured = (
+        f"the weight of a position's divergence is {weight:.3g} without T², that of its "
+        f"cross-entropy {last.labels:.3g}"
+    )
+    if min(map(_ratio, found)) < MIN_WEIGHT_RATIO:
+        return refuted(measured)
+    if any(lacks_square(w) or is_divided_by_classes(w) for w in found):
+        return refuted(f"{measured}, which a missing factor explains")
+    what = "weight of the labels over that of the teacher"
     fault = Judgement(
         Status.SUSPECTED,
-        f"The teacher has next to no say: {told}.",
-        mixed_place(known),
-        Wrongness("weight of the labels over that of the teacher", labels, weight, 1e-9),
+        f"The teacher hardly counts: {measured}.",
+        mixed_place([teaching for teaching, _ in known]),
+        Wrongness(what, last.labels, weight, 1e-9),
         remedy="Exchange the weights of the two terms, or give the teacher one.",
     )
-    change = Change.of("teach_by_reference", temperature=heat, weight=round(labels, 4))
-    return decided_by_trial(evidence, fault, [change], least=GAINED)
+    change = Change.of(
+        "teach_by_reference", temperature=last.temperature, weight=round(last.labels, 4)
+    )
+    return decided_by_trial(evidence, fault, [change], min_effect=MIN_GAIN_NATS)
 
 
-def _is_measured(found: Taught) -> bool:
-    silent = found["weight"] == 0 and found["label_weight"] and found["teacher_temperature"]
-    return bool(silent) or is_weighed(found)
+def _weights(teaching: Teaching) -> Weights | None:
+    """The weights, also where that of the divergence is 0."""
+    labels, temperature = teaching.label_weight, teaching.teacher_temperature
+    if teaching.weight == 0 and labels and temperature and is_known(labels):
+        return Weights(0.0, labels, temperature, teaching.classes, teaching.micro_batches)
+    return weights(teaching)
 
 
-def _outweighed(found: Taught) -> float:
+def _without_square(found: Weights) -> float:
+    return found.divergence / found.temperature**2
+
+
+def _ratio(found: Weights) -> float:
     """How many times as much the labels weigh."""
-    weight = float(found["weight"]) / float(found["teacher_temperature"]) ** 2
-    return float(found["label_weight"]) / weight if weight > 0 else float("inf")
+    weight = _without_square(found)
+    return found.labels / weight if weight > 0 else math.inf
 
 
 CAUSE = Cause(
@@ -88,6 +112,16 @@ CAUSE = Cause(
     Stage.DISTILLATION,
     "the mixing weight is on the wrong term, or 0",
     judge,
-    ("teaching",),
+    uses=(Teaching,),
+    limits=(
+        MIN_WEIGHT_RATIO,
+        MIN_STEPS,
+        MIN_GAIN_NATS,
+        MIN_SQUARED_TEMPERATURE,
+        MAX_DISTANCE_FROM_ONE,
+        MIN_RELATIVE_WEIGHT,
+        MAX_RELATIVE_WEIGHT,
+        MIN_WEIGHT_FIT,
+    ),
     overlaps=("temperature_unscaled", "divergence_misused"),
 )

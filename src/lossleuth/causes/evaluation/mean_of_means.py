@@ -1,18 +1,19 @@
-"""The evaluation averages means of batches that are not of the same size.
+"""The reported loss is the mean of means of unequal batches.
 
 What it means
     Each batch of the evaluation gives a mean over its tokens, and these means are averaged as if
-    the batches had equally many tokens. They have not: the last batch is smaller, texts have
+    all batches had the same number of tokens. They do not: the last batch is smaller, texts have
     different lengths, or labels are masked.
 
 Why training fails
-    It does not: the weights do not depend on this number. But it changes with the size of the
-    batches, so that two runs cannot be compared by it.
+    It does not: the weights do not depend on this number. But the number changes with the batch
+    size, so two runs cannot be compared by it.
 
 How it is judged
-    On recorded evaluations, the weight of every token in what the program reads is taken from the
-    derivative of that number for the scores. Proven if a number that is read or printed is the mean
-    of the batches' means (to the last digit printed), and is not the mean over all tokens.
+    On recorded evaluations, the weight of every token in the number that the program reads is taken
+    from the derivative of that number with respect to the scores. Proven if a number that is read
+    or printed is the mean of the batches' means (to the last printed digit), and not the mean over
+    all tokens.
 
 How to fix
     Add up losses and tokens over all batches, and divide once.
@@ -23,21 +24,22 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from lossleuth.causes.reasoning import where_of
 from lossleuth.causes.reported_numbers import (
-    LEAST,
-    TELLING_DIGITS,
+    MIN_DIFFERENCE_NATS,
+    MIN_DIGITS,
+    MIN_PROVING_DIGITS,
+    REPORTED_LIMITS,
     UNHARMED,
-    Evaluation,
-    Key,
+    Match,
     Numbers,
+    Reported,
     cross_entropies,
     exponential,
-    finite,
+    is_finite,
     measured,
     nothing_measured,
     printed_as,
@@ -45,17 +47,21 @@ from lossleuth.causes.reported_numbers import (
     sets_of,
     sound,
 )
-from lossleuth.types.cause import Cause
-from lossleuth.types.evidence import Evidence
+from lossleuth.findings.evaluation import Evaluation
+from lossleuth.types.cause import Cause, Limit
+from lossleuth.types.evidence import Evidence, SeenEvaluation
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, untested
 
-# Of more numbers in one evaluation, one will be like a printed one by chance.
-MOST_METRICS = 4
+MAX_METRICS = Limit(
+    4, "most metrics of an evaluation; of more, one equals a printed number by chance"
+)
+MAX_FLOORS = Limit(10, "largest distance from the mean of means, in multiples of the rounding")
+MAX_DISTANCE = Limit(1e-6, "largest distance from the mean of means beyond that, in nats")
 REMEDY = "Add up the losses of all tokens over all batches and divide by their number once."
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Compared:
     """A reported number beside the mean over all tokens."""
 
     reported: float
@@ -64,100 +70,111 @@ class _Seen:
     counts: tuple[int, ...]
     floor: float
 
+    @property
+    def difference(self) -> float:
+        return abs(self.reported - self.right)
+
 
 def judge(evidence: Evidence) -> Judgement:
     """Compare what was reported with the mean over all tokens."""
     evaluations = measured(evidence)
     if not evaluations:
         return nothing_measured(evidence)
-    found: list[tuple[Key, int, bool, _Seen]] = []
+    found: list[Match[_Compared]] = []
     unmatched, equal = 0, 0
-    for evaluation, metric, numbers in cross_entropies(evaluations):
-        step, which = int(evaluation["step"]), evaluation["metrics"].index(metric)
-        for seen in _read_whole(metric, numbers):
-            found.append(((metric["place"],), step, True, seen))
-        single = [n for n in numbers if len(n["batches"]) == 1 and n["kind"] == "mean"]
-        if len(single) < 2 or not evaluation.get("whole"):
+    for reported in cross_entropies(evaluations):
+        step, evaluation = reported.seen.step, reported.seen.evaluation
+        for whole in _read_whole(reported):
+            found.append(Match((reported.metric.place,), step, True, whole))
+        single = [n for n in reported.numbers if len(n.batches) == 1 and n.kind == "mean"]
+        if len(single) < 2 or not evaluation.whole:
             continue
-        if len({n["count"] for n in single}) == 1:
+        if len({number.count for number in single}) == 1:
             equal += 1
-        elif not _is_printed_right(evaluation, single):
-            few = len(evaluation["metrics"]) <= MOST_METRICS
-            printed = list(_printed(evaluation, metric, single)) if few else []
-            found += [((which, *key), step, sure, seen) for key, sure, seen in printed]
+        elif not _is_printed_right(reported.seen, single):
+            few = len(evaluation.metrics) <= MAX_METRICS
+            printed = list(_printed(reported, single)) if few else []
+            found += printed
             unmatched += not printed
     wrong = repeated(found)
-    plain = [seen for seen in wrong if abs(seen.reported - seen.right) >= LEAST]
+    plain = [one for one in wrong if one.difference >= MIN_DIFFERENCE_NATS]
     if plain:
-        return _proven(max(plain, key=lambda seen: abs(seen.reported - seen.right)), len(plain))
+        return _proven(max(plain, key=lambda one: one.difference), len(plain))
     if wrong:
-        least = max(abs(seen.reported - seen.right) for seen in wrong)
-        told = f"Means of unequal batches are averaged, which makes {least:.2g} nats of difference"
-        return Judgement(Status.BENIGN, f"{told}; {LEAST:g} would be worth a word.")
+        largest = max(one.difference for one in wrong)
+        return Judgement(
+            Status.BENIGN,
+            f"Means of unequal batches are averaged, which makes a difference of {largest:.2g} "
+            f"nats; from {MIN_DIFFERENCE_NATS:g} on it would matter.",
+        )
     if unmatched or found:
-        return untested("no printed number is surely a mean of the batches, right or wrong")
+        return untested("no printed number is surely a mean over the batches, right or wrong")
     if equal:
-        return sound(f"the batches of {equal} reported numbers have equally many tokens", evidence)
-    told = f"no mean of unequal means was reported in {len(evaluations)} evaluations"
-    return sound(told, evidence)
+        because = f"the batches of {equal} reported numbers have equally many tokens"
+    else:
+        because = f"no mean of unequal means was reported in {len(evaluations)} evaluations"
+    return sound(because, evidence)
 
 
-def _read_whole(metric: Mapping[str, Any], numbers: Numbers) -> Iterator[_Seen]:
+def _read_whole(reported: Reported) -> Iterator[_Compared]:
     """Numbers that the program has made of several batches before it reads them."""
-    for number in numbers:
-        whole = metric["read"] and len(number["batches"]) > 1
-        if not whole or not finite(number, "mean", "evenly", "by_batch", "by_text"):
+    for n in reported.numbers:
+        if not reported.metric.read or len(n.batches) < 2:
             continue
-        near = 10 * number["floor"] + 1e-6
-        reported, right = float(number["mean"]), float(number["evenly"])
-        taken = min(abs(reported - number[name]) for name in ("by_batch", "by_text"))
+        if not (is_finite(n.mean) and is_finite(n.evenly)):
+            continue
+        if not (is_finite(n.by_batch) and is_finite(n.by_text)):
+            continue
+        near = MAX_FLOORS * n.floor + MAX_DISTANCE
+        distance = min(abs(n.mean - mean) for mean in (n.by_batch, n.by_text))
         # Other weights than these are somebody's own choice.
-        if taken <= near < abs(reported - right):
-            counts = (number["count"],) * len(number["batches"])
-            yield _Seen(reported, right, metric["place"], counts, float(number["floor"]))
+        if distance <= near < abs(n.mean - n.evenly):
+            counts = (n.count,) * len(n.batches)
+            yield _Compared(n.mean, n.evenly, reported.metric.place, counts, n.floor)
 
 
-def _is_printed_right(evaluation: Evaluation, numbers: Numbers) -> bool:
+def _is_printed_right(seen: SeenEvaluation, numbers: Numbers) -> bool:
     """Whether the mean over all tokens, or its exponential, was printed."""
     return any(
-        printed_as(evaluation, made.by_token) or printed_as(evaluation, exponential(made.by_token))
-        for made in sets_of(numbers)
-        if made.part == (0, 1) or len(made.numbers) > 1
+        printed_as(seen, means.by_token) or printed_as(seen, exponential(means.by_token))
+        for means in sets_of(numbers)
+        if means.part == (0, 1) or len(means.numbers) > 1
     )
 
 
-def _printed(
-    evaluation: Evaluation, metric: Mapping[str, Any], numbers: Numbers
-) -> Iterator[tuple[Key, bool, _Seen]]:
-    """Wrong means that were printed: how each was found, and whether that is telling by itself."""
-    for made in sets_of(numbers):
-        counts = tuple(int(n["count"]) for n in made.numbers)
+def _printed(reported: Reported, numbers: Numbers) -> Iterator[Match[_Compared]]:
+    """Wrong means that were printed."""
+    seen, metric = reported.seen, reported.metric
+    which = seen.evaluation.metrics.index(metric)
+    for means in sets_of(numbers):
+        counts = tuple(number.count for number in means.numbers)
         if len(set(counts)) < 2:
             continue
-        for name, wrong in (("batch", made.by_batch), ("text", made.by_text)):
+        whole = len(counts) == seen.evaluation.batches
+        for name, wrong in (("batch", means.by_batch), ("text", means.by_text)):
             for is_exponential in (False, True):
                 value = exponential(wrong) if is_exponential else wrong
-                for told in printed_as(evaluation, value):
-                    half = told["half"] / (value if is_exponential else 1.0)
-                    whole = len(counts) == evaluation["batches"]
-                    sure = whole and told["digits"] > TELLING_DIGITS
-                    seen = _Seen(wrong, made.by_token, metric["place"], counts, half)
-                    yield (made.part, name, is_exponential), sure, seen
+                formula = (which, means.part, name, is_exponential)
+                for printed in printed_as(seen, value):
+                    half = printed.half / (value if is_exponential else 1.0)
+                    sure = whole and printed.digits >= MIN_PROVING_DIGITS
+                    one = _Compared(wrong, means.by_token, metric.place, counts, half)
+                    yield Match(formula, seen.step, sure, one)
 
 
-def _proven(seen: _Seen, times: int) -> Judgement:
-    fewest, most = min(seen.counts), max(seen.counts)
+def _proven(one: _Compared, times: int) -> Judgement:
+    fewest, most = min(one.counts), max(one.counts)
     sizes = f" of {fewest} to {most} tokens" if fewest < most else ""
     because = (
-        f"The loss reported of {len(seen.counts)} batches{sizes} is {seen.reported:.4f}, the mean "
-        f"of their means; the mean over all tokens is {seen.right:.4f} (in {times} evaluations). "
+        f"The loss reported for {len(one.counts)} batches{sizes} is {one.reported:.4f}, the mean "
+        f"of their means; the mean over all tokens is {one.right:.4f} (in {times} evaluations). "
         f"{UNHARMED}"
     )
     return Judgement(
         Status.PROVEN,
         because,
-        where_of(seen.place),
-        Wrongness("reported loss", seen.reported, seen.right, seen.floor),
+        where_of(one.place),
+        Wrongness("reported loss", one.reported, one.right, one.floor),
         remedy=REMEDY,
     )
 
@@ -167,5 +184,14 @@ CAUSE = Cause(
     Stage.EVALUATION,
     "the reported loss is the mean of means of unequal batches",
     judge,
-    ("evaluations",),
+    uses=(Evaluation,),
+    limits=(
+        MIN_DIFFERENCE_NATS,
+        MAX_METRICS,
+        MAX_FLOORS,
+        MAX_DISTANCE,
+        MIN_DIGITS,
+        MIN_PROVING_DIGITS,
+        *REPORTED_LIMITS,
+    ),
 )

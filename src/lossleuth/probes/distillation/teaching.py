@@ -61,7 +61,7 @@ def teaching(window: Window, roles: Roles | None) -> Teaching | None:
     }
     if student.shape != teacher.shape:
         reason = f"the student's scores are {tuple(student.shape)}, the teacher's differ"
-        return Teaching(**common, **_unknown(), untested=reason)  # type: ignore[arg-type]  # by name
+        return Teaching(**common, **_unknown(reason))  # type: ignore[arg-type]  # by name
     targets = _targets(window, lesson, rows)
     asked = board.gradient(student)
     weight, fit = _weight(student, teacher, asked)
@@ -85,12 +85,12 @@ def teaching(window: Window, roles: Roles | None) -> Teaching | None:
     )
 
 
-def _unknown() -> dict[str, object]:
+def _unknown(reason: str) -> dict[str, object]:
     names = (
         *("pull_at_goal", "pull_to_labels", "weight", "weight_fit", "label_weight", "share"),
         *("dropout", "same_input"),
     )
-    return {**dict.fromkeys(names), "levels": {}}
+    return {**dict.fromkeys(names), "levels": {}, "incomparable": reason}
 
 
 def _temperature(factor: float | None) -> float | None:
