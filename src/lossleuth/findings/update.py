@@ -17,6 +17,8 @@ class UpdateTruth(Finding):
     error: float
     floor: float
     update_norm: float
+    # Whether the rule explains the update; if not, it is only the one that fits best.
+    explained: bool = True
 
 
 @dataclass(frozen=True)

@@ -7,52 +7,61 @@ from typing import Any
 import pytest
 from evidence import alternating, check_refuted, check_trial, check_untested, seen
 
-from lossleuth.causes.gradient.graph_cut import CURE, judge
+from lossleuth.causes.gradient.graph_cut import CAUSE, CURE, judge
+from lossleuth.findings.gradient import Cut, GraphCuts
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
 
-LINE = {"file": "model.py", "line": 12, "operation": "detach"}
-NOWHERE = {"file": None, "line": None, "operation": "alias"}
+LINE = Cut("model.py", 12, "detach")
+NOWHERE = Cut(None, None, "alias")
 
 
-def cut(lost: float | None, **given: Any) -> dict[str, Any]:
-    nothing = {"starved": [], "changed": [], "places": [], "untested": None}
-    return {"cuts": [{"lost_share": lost, **nothing, **given}]}
+def cut(lost: float | None, **given: Any) -> GraphCuts:
+    nothing: dict[str, Any] = {"starved": (), "changed": (), "places": ()}
+    return GraphCuts(lost, **{**nothing, **given})
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"starved": ["tok.weight", "pos.weight"]}, "2 trained parameters get no gradient at all"),
-        ({"changed": ["tok.weight"]}, "1 trained parameters get only a part"),
+        ({"starved": ("tok.weight", "pos.weight")}, "2 trained parameters get no gradient at all"),
+        ({"changed": ("tok.weight",)}, "1 trained parameters get only a part"),
     ],
 )
 def test_a_cut_is_suspected_at_its_line_until_opened(given: Any, words: str) -> None:
-    fault = seen(**cut(0.6, places=[NOWHERE, LINE], **given))
+    fault = seen(cut(0.6, places=(NOWHERE, LINE), **given))
     check_trial(judge, fault, [CURE], Where("model.py", 12))
     assert words in judge(fault).because
     assert "60%" in judge(fault).because and "detach" in judge(fault).because
 
 
 def test_a_cut_without_a_line_has_no_place() -> None:
-    check_trial(judge, seen(**cut(0.6, changed=["a"], places=[NOWHERE])), [CURE], None)
+    check_trial(judge, seen(cut(0.6, changed=("a",), places=(NOWHERE,))), [CURE], None)
 
 
 @pytest.mark.parametrize(
     "found",
-    [cut(0.0), cut(1e-5, changed=["tok.weight"])],
+    [cut(0.0), cut(1e-5, changed=("tok.weight",))],
     ids=["no cut", "a cut that costs nothing"],
 )
-def test_cuts_that_take_nothing_from_what_is_trained_are_sound(found: Any) -> None:
-    check_refuted(judge(seen(**found)), "of the gradient")
+def test_cuts_that_take_nothing_from_what_is_trained_are_sound(found: GraphCuts) -> None:
+    check_refuted(judge(seen(found)), "of the gradient")
 
 
-def test_without_a_replay_it_is_untested_with_the_reason() -> None:
-    check_untested(judge(Evidence()), "no finite gradient")
-    check_untested(judge(seen(**cut(None, untested="a random operation"))), "a random operation")
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        (Evidence(), "no step was recorded"),
+        (seen(cut(None, untested="a random operation")), "a random operation"),
+        (seen(cut(None)), "no finite gradient"),
+    ],
+    ids=["nothing", "no replay", "no number"],
+)
+def test_without_a_replay_it_is_untested_with_the_reason(evidence: Evidence, words: str) -> None:
+    check_untested(CAUSE.judged(evidence), words)
 
 
-def test_the_backward_pass_that_loses_most_is_told() -> None:
-    small, large = (cut(share, changed=["a"], places=[LINE]) for share in (0.1, 0.6))
-    assert "60%" in judge(alternating(small, large)).because
-    check_refuted(judge(alternating(cut(0.0), cut(2e-5, changed=["a"]))), "2.0e-05")
+def test_the_backward_pass_that_loses_most_is_named() -> None:
+    small, large = (cut(share, changed=("a",), places=(LINE,)) for share in (0.1, 0.6))
+    assert "60%" in judge(alternating([small], [large])).because
+    check_refuted(judge(alternating([cut(0.0)], [cut(2e-5, changed=("a",))])), "2.0e-05")

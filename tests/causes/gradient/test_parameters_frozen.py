@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps
 
-from lossleuth.causes.gradient.parameters_frozen import ALL, CURE, LEAST, judge
+from lossleuth.causes.gradient.parameters_frozen import ALL, CAUSE, CURE, MIN_GAIN_OF_ALL, judge
+from lossleuth.findings.loss import TrueLoss
+from lossleuth.findings.update import Coverage, Uncovered
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
+from lossleuth.types.observed import Floors, FoundIn, Origins, RunSettings, WeightOrigins
 
-TABLE = {"name": "tok.weight", "elements": 300, "file": "model.py", "line": 3, "module": "tok"}
+TABLE = Uncovered("tok.weight", 300, "model.py", 3, "tok", gradient=0.0)
+FROM_FILE = Origins(weights=WeightOrigins([FoundIn("model.pt")]))
 
 
-def covered(*frozen: dict[str, Any]) -> Evidence:
-    found = {"frozen": list(frozen), "held": 25, "missing": [], "missing_share": 0.0}
-    return seen(coverage=found, sizes=[700], parameters=["head.weight"])
+def coverage(
+    *frozen: Uncovered, held: int = 25, frozen_share: float = 0.0, thin: float = 0.0
+) -> Coverage:
+    return Coverage(
+        missing=(),
+        missing_share=0.0,
+        frozen=frozen,
+        unused=0,
+        held=held,
+        unused_match_missing=False,
+        frozen_share=frozen_share,
+        thin_share=thin,
+    )
+
+
+def covered(*frozen: Uncovered) -> Evidence:
+    return seen(coverage(*frozen), sizes=[700], parameters=["head.weight"])
 
 
 def test_frozen_parameters_in_an_optimizer_are_suspected_until_unfrozen() -> None:
@@ -29,12 +46,12 @@ def test_frozen_parameters_in_an_optimizer_are_suspected_until_unfrozen() -> Non
 
 
 def test_the_only_line_that_freezes_is_named_first() -> None:
-    known = replace(covered(TABLE), origins={"freezing": "model.py:40"})
+    known = replace(covered(TABLE), origins=Origins(freezing="model.py:40"))
     assert judge(known).where == Where("model.py", 40)
 
 
 def test_the_parameter_is_named_where_no_line_made_the_optimizer() -> None:
-    unknown = replace(covered(TABLE), settings={}, steps=[])
+    unknown = replace(covered(TABLE), settings=RunSettings(), steps=[])
     assert judge(unknown).where == Where("model.py", 3, "tok")
 
 
@@ -42,19 +59,29 @@ def test_adapters_over_frozen_weights_in_no_optimizer_are_sound() -> None:
     check_refuted(judge(covered()), "all 25 tensors")
 
 
-def test_without_coverage_it_is_untested() -> None:
-    check_untested(judge(Evidence()), "no step with a backward pass")
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [(Evidence(), "no step was recorded"), (seen(), "coverage could not be measured")],
+)
+def test_without_coverage_it_is_untested(evidence: Evidence, words: str) -> None:
+    check_untested(CAUSE.judged(evidence), words)
 
 
-def left_out(share: float = 0.8, loss: float = 3.0, thin: float = 0.1, **given: object) -> Evidence:
-    coverage = {"frozen": [], "held": 3, "frozen_share": share, "thin_share": thin}
-    windows = {"coverage": coverage, "true_loss": {"loss": loss, "vocabulary": 30}}
-    return seen(steps=steps(20, unigram=2.9), **windows, **given)
+def left_out(
+    share: float = 0.8, loss: float = 3.0, thin: float = 0.1, origins: Origins | None = None
+) -> Evidence:
+    true_loss = TrueLoss(loss, count=512, vocabulary=30, own_targets=True, logits_std=1.0)
+    return seen(
+        coverage(held=3, frozen_share=share, thin=thin),
+        true_loss,
+        steps=steps(20, unigram=2.9),
+        origins=origins or Origins(),
+    )
 
 
 def test_a_model_that_is_mostly_frozen_and_learns_nothing_is_tried_unfrozen() -> None:
     fault = left_out()
-    check_trial(judge, fault, [ALL], OPTIMIZER, least=LEAST)
+    check_trial(judge, fault, [ALL], OPTIMIZER, min_effect=MIN_GAIN_OF_ALL)
     assert "80%" in judge(fault).because
 
 
@@ -64,7 +91,7 @@ def test_a_model_that_is_mostly_frozen_and_learns_nothing_is_tried_unfrozen() ->
         left_out(share=0.3),
         left_out(loss=2.0),
         left_out(thin=0.9),
-        left_out(loss=2.8, origins={"weights": {"files": [{"file": "model.pt"}]}}),
+        left_out(loss=2.8, origins=FROM_FILE),
     ],
     ids=["a part", "learns", "adapters", "from a file"],
 )
@@ -73,12 +100,11 @@ def test_freezing_that_may_be_meant_is_not_blamed(evidence: Evidence) -> None:
 
 
 def test_where_targets_are_not_seen_what_is_read_is_the_measure() -> None:
-    coverage = {"frozen": [], "held": 3, "frozen_share": 0.9}
+    frozen = coverage(held=3, frozen_share=0.9)
     for floor, status in ((2.9, Status.SUSPECTED), (3.5, Status.REFUTED)):
-        fault = seen(steps=steps(20, loss=3.2), coverage=coverage, floors={"unigram": floor})
+        fault = seen(frozen, steps=steps(20, loss=3.2), floors=Floors(unigram=floor))
         assert judge(fault).status is status
 
 
 def test_weights_of_a_file_that_know_nothing_are_as_good_as_drawn() -> None:
-    from_file = left_out(loss=3.4, origins={"weights": {"files": [{"file": "model.pt"}]}})
-    assert judge(from_file).status is Status.SUSPECTED
+    assert judge(left_out(loss=3.4, origins=FROM_FILE)).status is Status.SUSPECTED

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from evidence import BACKWARD, UPDATE, alternating, check_refuted, check_trial, check_untested, seen
 
-from lossleuth.causes.optimizer.ascent import CURE, judge
+from lossleuth.causes.optimizer.ascent import CAUSE, CURE, judge
+from lossleuth.findings.finding import Finding
+from lossleuth.findings.gradient import LogitGradient
+from lossleuth.findings.update import Descent, UpdateLines
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
+from lossleuth.types.observed import Provenance
 
 
-def signs(update: float | None, loss: float | None = None) -> dict[str, Any]:
-    down = {} if update is None else {"descent": {"cosine": update, "rising_share": 0.0}}
-    return {**down, "logit_gradients": [{"cosine": loss}]}
+def signs(update: float | None, loss: float | None = None) -> list[Finding]:
+    down = [] if update is None else [Descent(update, rising_share=0.0)]
+    return [*down, LogitGradient(loss, scale=1.0, count=8, loss=3.0)]
 
 
 @pytest.mark.parametrize(
-    ("found", "where", "told"),
+    ("found", "where", "words"),
     [
         (signs(-0.6), UPDATE, "the update"),
         (signs(-0.6, 1.0), UPDATE, "the update"),
@@ -28,15 +32,20 @@ def signs(update: float | None, loss: float | None = None) -> dict[str, Any]:
     ],
 )
 def test_one_wrong_sign_is_suspected_until_turned_around(
-    found: Any, where: Where, told: str
+    found: Sequence[Finding], where: Where, words: str
 ) -> None:
-    check_trial(judge, seen(**found), [CURE], where)
-    assert told in judge(seen(**found)).because
+    check_trial(judge, seen(*found), [CURE], where)
+    assert words in judge(seen(*found)).because
 
 
 def test_the_one_library_that_is_no_package_is_blamed_for_its_update() -> None:
-    fault = replace(seen(**signs(-0.6, 1.0)), provenance={"libraries": ["adam.so"]})
+    fault = replace(seen(*signs(-0.6, 1.0)), provenance=Provenance(["adam.so"]))
     assert judge(fault).where == Where("adam.so")
+
+
+def test_the_users_own_line_that_writes_to_parameters_is_named() -> None:
+    fault = seen(*signs(-0.6, 1.0), UpdateLines(("train.py:30",)))
+    assert CAUSE.judged(fault).where == Where("train.py", 30)
 
 
 @pytest.mark.parametrize(
@@ -44,20 +53,20 @@ def test_the_one_library_that_is_no_package_is_blamed_for_its_update() -> None:
     [signs(0.6, 1.0), signs(-0.01, 1.0), signs(-0.6, -1.0)],
     ids=["down", "momentum", "what is maximised is negated twice"],
 )
-def test_updates_that_go_down_in_the_end_are_sound(found: Any) -> None:
-    check_refuted(judge(seen(**found)), "above 0 is down")
+def test_updates_that_go_down_in_the_end_are_sound(found: Sequence[Finding]) -> None:
+    check_refuted(judge(seen(*found)), "above 0 is down")
 
 
 def test_momentum_that_overshoots_now_and_then_is_not_blamed() -> None:
     check_refuted(judge(alternating(signs(-0.6, 1.0), signs(0.3, 1.0))), "0.300")
 
 
-@pytest.mark.parametrize("evidence", [Evidence(), seen(**signs(None))])
+@pytest.mark.parametrize("evidence", [Evidence(), seen(), seen(*signs(None))])
 def test_without_an_update_it_is_untested(evidence: Evidence) -> None:
-    check_untested(judge(evidence), "no step with a gradient")
+    check_untested(CAUSE.judged(evidence), "no step with a gradient")
 
 
-def test_the_nearest_to_down_of_all_steps_is_told() -> None:
+def test_the_nearest_to_down_of_all_steps_is_named() -> None:
     assert "-0.300 or less" in judge(alternating(signs(-0.6), signs(-0.3))).because
     assert "-0.200 or less" in judge(alternating(signs(0.5, -1.0), signs(0.5, -0.2))).because
     check_refuted(judge(alternating(signs(0.5, -1.0), signs(0.5, 0.4))), "0.400")

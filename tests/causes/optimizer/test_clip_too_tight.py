@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 from evidence import UPDATE, check_refuted, check_trial, check_untested, seen, steps, tried
 
-from lossleuth.causes.optimizer.clip_too_tight import CURE, LEAST, LOOSER, judge
+from lossleuth.causes.optimizer.clip_too_tight import CAUSE, CURE, LOOSER, MIN_GAIN, judge
+from lossleuth.findings.update import GradientEdits
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
+from lossleuth.types.observed import FoundIn, Origins
 
 
 def clipped(*factors: float, limit: float = 0.01) -> Evidence:
@@ -19,7 +21,7 @@ def clipped(*factors: float, limit: float = 0.01) -> Evidence:
 
 def test_tight_clipping_is_suspected_until_left_out() -> None:
     fault = clipped(0.01, 0.02, 0.01, 1.0)
-    check_trial(judge, fault, [CURE], UPDATE, harmless=Status.REFUTED, least=LEAST)
+    check_trial(judge, fault, [CURE], UPDATE, harmless=Status.REFUTED, min_effect=MIN_GAIN)
     assert "at 0.01" in judge(fault).because and "3 of 4" in judge(fault).because
 
 
@@ -33,20 +35,20 @@ def test_where_it_diverges_without_clipping_a_usual_limit_is_tried() -> None:
         diverged = tried(fault, CURE, gone)
         assert judge(diverged).wants == (LOOSER,)
         assert judge(tried(diverged, LOOSER, 2.0)).status is Status.PROVEN
-        check_refuted(judge(tried(diverged, LOOSER, 0.0)), "does not matter")
+        check_refuted(judge(tried(diverged, LOOSER, 0.0)), "Harmless here")
 
 
 def test_clipping_by_hand_is_seen_in_the_gradients() -> None:
-    assert judge(seen(handling={"factor": 0.02})).status is Status.SUSPECTED
+    assert CAUSE.judged(seen(GradientEdits(0.02, ()))).status is Status.SUSPECTED
 
 
 def test_a_gradient_scaler_is_no_clipping() -> None:
-    unscaled = seen(steps=steps(3, loss_scale=1024.0), handling={"factor": 1 / 1024})
+    unscaled = seen(GradientEdits(1 / 1024, ()), steps=steps(3, loss_scale=1024.0))
     check_refuted(judge(unscaled), "0 of 3")
 
 
 def test_the_file_of_the_setting_is_named() -> None:
-    origins = {"settings": {"clip": {"file": "config.yaml"}}}
+    origins = Origins(settings={"clip": FoundIn("config.yaml")})
     assert judge(replace(clipped(0.01, 0.01), origins=origins)).where == Where("config.yaml")
 
 
@@ -55,14 +57,14 @@ def test_the_file_of_the_setting_is_named() -> None:
     [
         (clipped(0.5, 0.4, 0.3), "3 of 3"),
         (clipped(0.01, 1.0, 1.0), "1 of 3"),
-        (seen(handling={"factor": 1.0}), "0 of 1"),
+        (seen(GradientEdits(1.0, ())), "0 of 1"),
         (seen(), "0 of 4"),
     ],
     ids=["mild", "only the first steps", "not at all", "nothing to see"],
 )
 def test_mild_clipping_is_sound(evidence: Evidence, words: str) -> None:
-    check_refuted(judge(replace(evidence, windows=evidence.windows[:1])), words)
+    check_refuted(judge(replace(evidence, recorded=evidence.recorded[:1])), words)
 
 
 def test_without_a_step_it_is_untested() -> None:
-    check_untested(judge(Evidence()), "no step")
+    check_untested(CAUSE.judged(Evidence()), "no step")

@@ -8,10 +8,13 @@ from dataclasses import replace
 import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps, tried
 
-from lossleuth.causes.optimizer.lr_too_high import LEAST, NO_DECAY, WANTS, judge
+from lossleuth.causes.optimizer.lr_too_high import CAUSE, MIN_GAIN, NO_DECAY, WANTS, judge
+from lossleuth.findings.loss import TrueLoss
+from lossleuth.findings.update import Coverage
 from lossleuth.types.change import Effect
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
+from lossleuth.types.observed import FoundIn, Made, Origins, ParameterGroup, RunSettings
 
 RISING = [5.0, 4.0, 3.0, 3.0, 3.0, 3.0, *[5.0] * 14]
 SWINGING = [5.0, *[2.0, 4.0] * 10]
@@ -36,14 +39,14 @@ def test_a_loss_that_does_not_go_down_well_is_suspected_until_tried_at_lower_rat
     losses: list[float], words: str
 ) -> None:
     fault = run(losses)
-    check_trial(judge, fault, WANTS, OPTIMIZER, harmless=Status.REFUTED, least=LEAST)
+    check_trial(judge, fault, WANTS, OPTIMIZER, harmless=Status.REFUTED, min_effect=MIN_GAIN)
     assert "0.3," in judge(fault).because and words in judge(fault).because
 
 
 def test_a_loss_no_better_than_single_tokens_is_suspected() -> None:
-    true_loss = {"loss": 3.0, "vocabulary": 96}
-    fault = seen(steps=steps(20, loss=FALLING, lr=0.3, unigram=3.0), true_loss=true_loss)
-    assert "no better than single tokens" in judge(fault).because
+    true_loss = TrueLoss(3.0, count=512, vocabulary=96, own_targets=True, logits_std=1.0)
+    fault = seen(true_loss, steps=steps(20, loss=FALLING, lr=0.3, unigram=3.0))
+    assert "no better than single tokens" in CAUSE.judged(fault).because
 
 
 def test_a_run_that_breaks_is_proven_by_one_that_does_not() -> None:
@@ -53,7 +56,7 @@ def test_a_run_that_breaks_is_proven_by_one_that_does_not() -> None:
 
 
 def test_the_file_of_the_setting_is_named() -> None:
-    origins = {"settings": {"lr": {"file": "config.yaml"}}}
+    origins = Origins(settings={"lr": FoundIn("config.yaml")})
     assert judge(replace(run(RISING), origins=origins)).where == Where("config.yaml")
 
 
@@ -73,20 +76,20 @@ def test_a_run_that_learns_well_is_not_suspected() -> None:
 
 
 def test_short_runs_and_frozen_models_are_untested() -> None:
-    check_untested(judge(Evidence()), "only 0 losses")
-    check_untested(judge(run([5.0] * 7)), "only 7 losses")
-    frozen = seen(steps=steps(20, loss=RISING), coverage={"frozen_share": 0.9})
-    check_untested(judge(frozen), "90%")
+    check_untested(CAUSE.judged(Evidence()), "only 0 losses")
+    check_untested(CAUSE.judged(run([5.0] * 7)), "only 7 losses")
+    coverage = Coverage((), 0.0, (), 0, 25, False, frozen_share=0.9)
+    check_untested(CAUSE.judged(seen(coverage, steps=steps(20, loss=RISING))), "90%")
 
 
-def test_the_highest_rate_is_told() -> None:
+def test_the_highest_rate_is_named() -> None:
     warmed = seen(steps=steps(20, loss=RISING, lr=[0.01 * i for i in range(20)]))
     assert "0.19," in judge(warmed).because
 
 
 def decaying() -> Evidence:
-    groups = [{"betas": [0.9, 0.999], "weight_decay": 0.5}]
-    settings = {"optimizers": [{"class": "AdamW", "place": "train.py:5", "groups": groups}]}
+    group = ParameterGroup(betas=(0.9, 0.999), weight_decay=0.5)
+    settings = RunSettings(optimizers=[Made("train.py:5", [group])])
     return tried(replace(run(STUCK), settings=settings), WANTS[0], 1.0, without=4.8, start=5.0)
 
 

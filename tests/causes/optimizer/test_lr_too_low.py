@@ -8,9 +8,12 @@ from dataclasses import replace
 import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps, tried
 
-from lossleuth.causes.optimizer.lr_too_low import LEAST, WANTS, judge
+from lossleuth.causes.optimizer.lr_too_low import CAUSE, MIN_GAIN, WANTS, judge
+from lossleuth.findings.loss import TrueLoss
+from lossleuth.findings.update import Coverage
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
+from lossleuth.types.observed import Ending, FoundIn, Origins, Readings, RunSettings, Step
 
 STILL = [5.0 - 0.001 * i for i in range(20)]
 FALLING = [5.0 - 0.2 * i for i in range(20)]
@@ -22,13 +25,13 @@ def run(losses: list[float], **scalars: float) -> Evidence:
 
 
 def test_a_loss_that_hardly_moves_is_suspected_until_tried_at_higher_rates() -> None:
-    check_trial(judge, run(STILL), WANTS, OPTIMIZER, harmless=Status.REFUTED, least=LEAST)
+    check_trial(judge, run(STILL), WANTS, OPTIMIZER, harmless=Status.REFUTED, min_effect=MIN_GAIN)
     judgement = judge(run(STILL))
     assert "1e-07" in judgement.because and "5.000 to 4.982" in judgement.because
 
 
 def test_the_file_of_the_setting_is_named() -> None:
-    origins = {"settings": {"lr": {"file": "config.yaml"}}}
+    origins = Origins(settings={"lr": FoundIn("config.yaml")})
     assert judge(replace(run(STILL), origins=origins)).where == Where("config.yaml")
 
 
@@ -40,8 +43,9 @@ def test_a_loss_that_moves_is_the_work_of_steps_that_are_long_enough(
 
 
 def test_a_trained_model_that_is_to_change_little_is_not_blamed() -> None:
-    trained = seen(steps=steps(20, loss=[2.0] * 20, unigram=4.0), true_loss={"loss": 2.0})
-    check_refuted(judge(trained), "2.000", "4.000", "trained model")
+    true_loss = TrueLoss(2.0, count=512, vocabulary=96, own_targets=True, logits_std=1.0)
+    trained = seen(true_loss, steps=steps(20, loss=[2.0] * 20, unigram=4.0))
+    check_refuted(CAUSE.judged(trained), "2.000", "4.000", "trained model")
 
 
 def test_a_rate_that_makes_a_fair_part_of_the_progress_is_not_too_low() -> None:
@@ -55,10 +59,10 @@ def test_a_rate_that_is_only_less_bad_is_no_cure() -> None:
 
 
 def test_short_runs_and_frozen_models_are_untested() -> None:
-    check_untested(judge(Evidence()), "only 0 losses")
-    check_untested(judge(run([5.0] * 7)), "only 7 losses")
-    frozen = seen(steps=steps(20, loss=STILL), coverage={"frozen_share": 0.9})
-    check_untested(judge(frozen), "90%")
+    check_untested(CAUSE.judged(Evidence()), "only 0 losses")
+    check_untested(CAUSE.judged(run([5.0] * 7)), "only 7 losses")
+    coverage = Coverage((), 0.0, (), 0, 25, False, frozen_share=0.9)
+    check_untested(CAUSE.judged(seen(coverage, steps=steps(20, loss=STILL))), "90%")
 
 
 @pytest.mark.parametrize(
@@ -76,20 +80,19 @@ def test_short_runs_and_frozen_models_are_untested() -> None:
 def test_a_rule_by_hand_may_be_at_fault_as_well(
     updates: list[list[float]], gradients: list[float], status: Status
 ) -> None:
-    columns = {"update_rms": updates, "grad_rms": [gradients] * len(updates)}
-    made = seen(steps=steps(len(STILL), loss=STILL), columns=columns, settings={})
+    readings = Readings(update_rms=updates, grad_rms=[gradients] * len(updates))
+    made = seen(steps=steps(len(STILL), loss=STILL), readings=readings, settings=RunSettings())
     judged = judge(tried(made, WANTS[1], 2.0))
     assert judged.status is status
     assert ("rule of the update" in judged.because) is (status is Status.SUSPECTED)
 
 
-def test_the_highest_rate_is_told() -> None:
+def test_the_highest_rate_is_named() -> None:
     warmed = seen(steps=steps(20, loss=STILL, lr=[1e-8 * i for i in range(20)]))
     assert "1.9e-07," in judge(warmed).because
 
 
 def test_a_rate_that_still_rises_where_we_stopped_is_left_out() -> None:
-    steps = [{"step": i, "loss": 4.0 - i / 1000, "lr": 1e-6 * i} for i in range(40)]
-    stopped = Evidence(steps=steps, ending={"how": "stopped"})
-    assert judge(stopped).status is Status.UNTESTED
-    assert judge(Evidence(steps=steps, ending={"how": "end of script"})).status is Status.SUSPECTED
+    warming = [Step(i, loss=4.0 - i / 1000, lr=1e-6 * i) for i in range(40)]
+    for how, status in (("stopped", Status.UNTESTED), ("end of script", Status.SUSPECTED)):
+        assert judge(Evidence(steps=warming, ending=Ending(how=how))).status is status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from evidence import OPTIMIZER, SETTINGS, check_proven, check_refuted, check_unt
 from lossleuth.causes.optimizer.lr_zero import judge
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
+from lossleuth.types.observed import FoundIn, Made, Origins
 
-SCHEDULED = {**SETTINGS, "schedulers": [{"place": "train.py:6"}]}
+SCHEDULED = replace(SETTINGS, schedulers=[Made("train.py:6")])
+IN_FILE = Origins(settings={"schedule": FoundIn("c.yaml")})
 
 
 def rated(rates: list[float], **given: Any) -> Evidence:
@@ -20,18 +23,15 @@ def rated(rates: list[float], **given: Any) -> Evidence:
 
 @pytest.mark.parametrize("rates", [[0.0] * 10, [0.0] * 19 + [0.1]])
 def test_a_rate_of_zero_in_nearly_all_steps_is_proven(rates: list[float]) -> None:
-    told = f"{rates.count(0.0)} of {len(rates)} steps"
-    check_proven(judge(rated(rates)), OPTIMIZER, told, "above 0")
+    words = f"{rates.count(0.0)} of {len(rates)} steps"
+    check_proven(judge(rated(rates)), OPTIMIZER, words, "above 0")
 
 
 @pytest.mark.parametrize(
     ("given", "where"),
     [
         ({"settings": SCHEDULED}, Where("train.py", 6)),
-        (
-            {"settings": SCHEDULED, "origins": {"settings": {"schedule": {"file": "c.yaml"}}}},
-            Where("c.yaml"),
-        ),
+        ({"settings": SCHEDULED, "origins": IN_FILE}, Where("c.yaml")),
     ],
 )
 def test_the_schedule_is_named_where_there_is_one(given: Any, where: Where) -> None:
@@ -49,5 +49,5 @@ def test_one_group_with_a_rate_is_enough() -> None:
 
 
 @pytest.mark.parametrize("evidence", [Evidence(), rated([0.0]), rated([0.0] * 7)])
-def test_the_first_steps_of_a_warm_up_tell_nothing(evidence: Evidence) -> None:
+def test_the_first_steps_of_a_warm_up_show_nothing(evidence: Evidence) -> None:
     check_untested(judge(evidence), "steps with a learning rate")

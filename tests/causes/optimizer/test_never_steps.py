@@ -10,14 +10,15 @@ from evidence import check_proven, check_refuted, check_untested, steps
 from lossleuth.causes.optimizer.never_steps import judge
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
+from lossleuth.types.observed import Ending, Made, Unfinished
 
-IDLE = {"idle_optimizers": [{"place": "train.py:5"}]}
+IDLE = {"idle_optimizers": [Made("train.py:5")]}
 BACKWARD = {"places": {"backward": "train.py:19"}}
 CALL = {"step_call": "train.py:22"}
 
 
 def unfinished(backwards: int, **given: Any) -> Evidence:
-    return Evidence(ending={"unfinished": {"backwards": backwards, **given}})
+    return Evidence(ending=Ending(unfinished=Unfinished(backwards, **given)))
 
 
 @pytest.mark.parametrize(
@@ -33,17 +34,17 @@ def test_many_backward_passes_and_no_update_are_proven(given: Any, where: Where 
     check_proven(judge(unfinished(40, **given)), where, "0 updates in 40 backward passes")
 
 
-def test_no_bit_of_a_parameter_changed_is_told() -> None:
-    judged = judge(unfinished(40, moved=[0, 7]))
+def test_no_bit_of_a_parameter_changed_is_said() -> None:
+    judged = judge(unfinished(40, moved=(0, 7)))
     check_proven(judged, None, "No bit of 7 parameters has changed")
 
 
 @pytest.mark.parametrize("backwards", [2, 40])
 def test_parameters_that_move_refute_it_though_no_update_was_seen(backwards: int) -> None:
-    check_refuted(judge(unfinished(backwards, moved=[3, 7])), "3 of 7 parameters have changed")
+    check_refuted(judge(unfinished(backwards, moved=(3, 7))), "3 of 7 parameters have changed")
 
 
-def test_a_scaler_that_skips_every_time_is_told() -> None:
+def test_a_scaler_that_skips_every_time_is_named() -> None:
     evidence = Evidence(steps=steps(40, updates=0, skipped_by=[["AdamW"]] * 40))
     check_proven(judge(evidence), None, "40 skipped")
 
@@ -55,5 +56,5 @@ def test_updates_now_and_then_are_sound(updates: list[int]) -> None:
 
 
 @pytest.mark.parametrize("evidence", [Evidence(), unfinished(31)])
-def test_fewer_batches_than_a_run_may_accumulate_tell_nothing(evidence: Evidence) -> None:
+def test_fewer_batches_than_a_run_may_accumulate_show_nothing(evidence: Evidence) -> None:
     check_untested(judge(evidence), "backward passes were seen")

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from evidence import OPTIMIZER, SETTINGS, check_refuted, check_trial, check_untested, seen, steps
 
-from lossleuth.causes.optimizer.schedule_too_fast import CURE, LEAST, judge
+from lossleuth.causes.optimizer.schedule_too_fast import CURE, MIN_GAIN, judge
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
+from lossleuth.types.observed import (
+    Ending,
+    FoundIn,
+    Made,
+    Origins,
+    ParameterGroup,
+    RunSettings,
+)
 
 DROPPED = [0.1, 0.05, 0.01, 0.002, *[1e-5] * 16]
-SCHEDULED = {**SETTINGS, "schedulers": [{"place": "train.py:6"}]}
+SCHEDULED = replace(SETTINGS, schedulers=[Made("train.py:6")])
+IN_FILE = Origins(settings={"schedule": FoundIn("c.yaml")})
 
 
 def rated(rates: list[float], **given: Any) -> Evidence:
@@ -20,8 +30,9 @@ def rated(rates: list[float], **given: Any) -> Evidence:
 
 
 def test_a_rate_that_is_spent_is_suspected_until_held() -> None:
-    fault = rated(DROPPED, ending={"scheduled": [["StepLR", 20], ["LinearLR", 80], ["none", 0]]})
-    check_trial(judge, fault, [CURE], OPTIMIZER, least=LEAST)
+    stepped = Ending(scheduled=[("StepLR", 20), ("LinearLR", 80), ("none", 0)])
+    fault = rated(DROPPED, ending=stepped)
+    check_trial(judge, fault, [CURE], OPTIMIZER, min_effect=MIN_GAIN)
     judgement = judge(fault)
     assert "16 of 20" in judgement.because and "4 times per update" in judgement.because
 
@@ -30,11 +41,11 @@ def test_a_rate_that_is_spent_is_suspected_until_held() -> None:
     ("given", "where"),
     [
         ({"settings": SCHEDULED}, Where("train.py", 6)),
-        ({"origins": {"settings": {"schedule": {"file": "c.yaml"}}}}, Where("c.yaml")),
+        ({"origins": IN_FILE}, Where("c.yaml")),
     ],
 )
 def test_the_schedule_is_named_where_it_is_known(given: Any, where: Where) -> None:
-    check_trial(judge, rated(DROPPED, **given), [CURE], where, least=LEAST)
+    check_trial(judge, rated(DROPPED, **given), [CURE], where, min_effect=MIN_GAIN)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +63,11 @@ def test_a_schedule_as_long_as_the_run_is_sound(rates: list[float], words: str) 
     check_refuted(judge(rated(rates)), words)
 
 
+def test_a_rate_that_never_reached_what_was_asked_for_is_no_constant_rate() -> None:
+    asked = RunSettings(optimizers=[Made("train.py:5", [ParameterGroup(initial_lr=0.5)])])
+    check_refuted(judge(rated([0.1] * 20, settings=asked)), "0 of 20")
+
+
 @pytest.mark.parametrize("evidence", [Evidence(), rated([0.1, *[1e-5] * 14])])
-def test_a_short_burst_tells_nothing(evidence: Evidence) -> None:
+def test_a_short_burst_shows_nothing(evidence: Evidence) -> None:
     check_untested(judge(evidence), "steps with a learning rate")

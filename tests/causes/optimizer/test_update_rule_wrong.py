@@ -8,58 +8,75 @@ from typing import Any
 import pytest
 from evidence import OPTIMIZER, alternating, check_refuted, check_trial, check_untested, seen, tried
 
-from lossleuth.causes.optimizer.update_rule_wrong import GAIN, WANTS, judge
+from lossleuth.causes.optimizer.update_rule_wrong import CAUSE, MIN_GAIN, WANTS, judge
+from lossleuth.findings.update import UpdateLines, UpdateTruth
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
+from lossleuth.types.observed import Provenance
 
 FLAWED = "Adam without bias correction"
 
 
-def update(error: float, rule: str = "AdamW", **given: Any) -> dict[str, Any]:
-    found = {"error": error, "floor": 1e-6, "rule": rule, "optimizer": "MyAdam"}
-    return {"updates": [{**found, "update_norm": 0.5, "untested": None, **given}]}
+def update(error: float, rule: str = "AdamW", floor: float = 1e-6, **given: Any) -> UpdateTruth:
+    return UpdateTruth("MyAdam", rule, error, floor, **{"update_norm": 0.5, **given})
 
 
 @pytest.mark.parametrize(
     ("found", "harmless"),
     [
         (update(0.4), Status.REFUTED),
+        (update(0.4, explained=False), Status.REFUTED),
         (update(1e-6, FLAWED), Status.BENIGN),
         (update(1e-6, "Adam with epsilon under the root"), Status.BENIGN),
     ],
-    ids=["no rule", "no bias correction", "epsilon"],
+    ids=["another update", "no rule", "no bias correction", "epsilon"],
 )
-def test_an_update_of_no_sound_rule_is_suspected_until_tried(found: Any, harmless: Status) -> None:
-    check_trial(judge, seen(**found), WANTS, OPTIMIZER, harmless=harmless, least=GAIN)
-    assert "3 of 3 recorded updates by MyAdam" in judge(seen(**found)).because
+def test_an_update_of_no_sound_rule_is_suspected_until_tried(
+    found: UpdateTruth, harmless: Status
+) -> None:
+    check_trial(judge, seen(found), WANTS, OPTIMIZER, harmless=harmless, min_effect=MIN_GAIN)
+    assert "3 of 3 recorded updates by MyAdam" in judge(seen(found)).because
 
 
 def test_the_one_library_that_is_no_package_is_named() -> None:
-    fault = replace(seen(**update(0.4)), provenance={"libraries": ["adam.so"]})
+    fault = replace(seen(update(0.4)), provenance=Provenance(["adam.so"]))
     assert judge(fault).where == Where("adam.so")
+
+
+def test_the_users_own_line_that_writes_to_parameters_is_named() -> None:
+    fault = seen(update(0.4), UpdateLines(("adam.py:30",)))
+    assert CAUSE.judged(fault).where == Where("adam.py", 30)
 
 
 @pytest.mark.parametrize(
     ("rule", "status"), [("AdamW", Status.REFUTED), (FLAWED, Status.PROVEN)], ids=["Lion", "flawed"]
 )
 def test_an_unknown_rule_that_learns_by_itself_is_meant_so(rule: str, status: Status) -> None:
-    evidence = tried(seen(**update(0.4, rule)), WANTS[0], 0.5, without=3.0, start=5.0)
+    evidence = tried(seen(update(0.4, rule)), WANTS[0], 0.5, without=3.0, start=5.0)
     assert judge(evidence).status is status
 
 
 @pytest.mark.parametrize(
     "found",
-    [update(1e-6), update(0.005), update(0.02, floor=0.001), update(0.0, FLAWED, untested="new")],
+    [update(1e-6), update(0.005), update(0.02, floor=0.001), update(0.0, FLAWED, explained=False)],
     ids=["exact", "nearly", "rounding", "rule unknown"],
 )
-def test_updates_by_the_rule_are_sound(found: Any) -> None:
-    check_refuted(judge(seen(**found)), "within")
+def test_updates_by_the_rule_are_sound(found: UpdateTruth) -> None:
+    check_refuted(judge(seen(found)), "within")
 
 
 def test_a_rule_that_is_missed_on_half_of_the_steps_is_not_blamed() -> None:
-    check_refuted(judge(alternating(update(0.4), update(1e-6))), "AdamW within 1.0e-06")
+    check_refuted(judge(alternating([update(0.4)], [update(1e-6)])), "AdamW within 1.0e-06")
 
 
-@pytest.mark.parametrize("evidence", [Evidence(), seen(**update(0.4, update_norm=0.0))])
-def test_without_an_update_it_is_untested(evidence: Evidence) -> None:
-    check_untested(judge(evidence), "no finite update")
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        (Evidence(), "no step was recorded"),
+        (seen(update(0.4, untested="sparse gradients")), "sparse gradients"),
+        (seen(update(0.4, update_norm=0.0)), "no finite update"),
+    ],
+    ids=["nothing", "not measured", "nothing moved"],
+)
+def test_without_an_update_it_is_untested(evidence: Evidence, words: str) -> None:
+    check_untested(CAUSE.judged(evidence), words)

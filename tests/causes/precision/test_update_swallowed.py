@@ -7,21 +7,22 @@ import math
 import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps
 
-from lossleuth.causes.precision.update_swallowed import GAIN, WANTS, judge
+from lossleuth.causes.precision.update_swallowed import MIN_GAIN, WANTS, judge
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status
+from lossleuth.types.observed import Readings
 
 
 def lost(*steps: list[float], made: float = 1e-4) -> Evidence:
     """Share lost of a large and of a small tensor, step by step."""
     updates = [[made] * len(step) for step in steps]
-    columns = {"swallowed_share": list(steps), "update_rms": updates}
-    return seen(columns=columns, sizes=[900, 100], parameters=["tok", "head"])
+    readings = Readings(swallowed_share=steps, update_rms=updates)
+    return seen(readings=readings, sizes=[900, 100], parameters=["tok", "head"])
 
 
 def test_updates_that_are_mostly_lost_are_suspected_until_kept() -> None:
     fault = lost([0.9, 0.0], [0.9, 0.0], [0.0, 0.0])
-    check_trial(judge, fault, WANTS, OPTIMIZER, least=GAIN)
+    check_trial(judge, fault, WANTS, OPTIMIZER, min_effect=MIN_GAIN)
     assert "81%" in judge(fault).because
 
 
@@ -47,6 +48,6 @@ def test_without_readings_it_is_untested(evidence: Evidence) -> None:
 
 
 def test_at_a_rate_of_zero_there_is_nothing_to_be_lost() -> None:
-    columns = {"swallowed_share": [[1.0]] * 4, "update_rms": [[0.0]] * 4}
-    evidence = seen(steps=steps(4, lr=0.0), columns=columns, sizes=[100], parameters=["w"])
+    readings = Readings(swallowed_share=[[1.0]] * 4, update_rms=[[0.0]] * 4)
+    evidence = seen(steps=steps(4, lr=0.0), readings=readings, sizes=[100], parameters=["w"])
     check_untested(judge(evidence), "rate of 0")

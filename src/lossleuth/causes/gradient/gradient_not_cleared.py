@@ -5,12 +5,13 @@ What it means
     the sum of all gradients so far.
 
 Why training fails
-    Old gradients of old weights outweigh the new one; steps get longer and point backwards in time.
+    Old gradients, taken at old weights, outweigh the new one. Steps get longer and follow
+    directions that no longer lead down.
 
 How it is judged
-    The size of the gradient that is there before a step's first backward pass, over that of what
-    the pass adds; it is 0 where gradients are cleared. Whether it matters is tried: the same run
-    with gradients cleared.
+    The size of the gradient that is there before a step's first backward pass, over the size of
+    what that pass adds. It is 0 where gradients are cleared. Whether it matters is tried: the same
+    run with gradients cleared.
 
 How to fix
     Call `optimizer.zero_grad()` once per update, before the first backward pass.
@@ -21,22 +22,27 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import decided_by_trial, finite, update_place
-from lossleuth.types.cause import Cause
+import math
+
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS, decided_by_trial, update_place
+from lossleuth.findings.gradient import StaleGradient
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
-LEAST = 0.01
+MAX_CLEARED_SHARE = Limit(0.01, "largest share of an old gradient that counts as cleared")
 CURE = Change.of("clear_gradients")
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at what is there before each recorded step's first backward pass."""
-    shares = finite(w.get("stale_share") for w in evidence.windows if w["step"] > 0)
+    # Before the first step there is nothing to clear.
+    shares = [stale.share for step, stale in evidence.by_step(StaleGradient) if step > 0]
+    shares = [share for share in shares if math.isfinite(share)]
     if not shares:
-        return untested("no step after the first was recorded with a backward pass")
-    if min(shares) <= LEAST:
+        return untested("no step after the first was recorded with a finite gradient")
+    if min(shares) <= MAX_CLEARED_SHARE:
         return refuted(f"{min(shares):.1e} of an earlier gradient is left when a step begins")
     because = (
         f"Before a step's first backward pass there is a gradient of {max(shares):.2g} times the "
@@ -57,6 +63,7 @@ CAUSE = Cause(
     Stage.GRADIENT,
     "gradients of earlier steps are added to new ones",
     judge,
-    ("stale_share",),
+    needs=(StaleGradient,),
+    limits=(MAX_CLEARED_SHARE, MIN_EFFECT_NATS),
     overlaps=("loss_scale",),
 )

@@ -1,15 +1,15 @@
-"""Gradients end on their way: detach, .data, no_grad, a round trip through numpy.
+"""Gradients end before they reach parameters: detach, .data, no_grad, a round trip through numpy.
 
 What it means
-    What is computed depends on a parameter, and no gradient reaches it, or only a part of it does.
+    The loss depends on a parameter, and no gradient reaches it, or only a part of it does.
 
 Why training fails
-    The parameters behind the cut stay as they were made, or follow a part of the truth.
+    The parameters behind the cut stay as they were made, or follow only a part of their gradient.
 
 How it is judged
     The step is replayed with every cut opened. Where parameters that the program trains would get
-    another gradient, the cut is there, by line. Whether it was better without is tried, since a cut
-    may well be meant: the same run with gradients through the cuts.
+    another gradient, the cut is there, by line. A cut may well be meant, so whether it matters is
+    tried: the same run with gradients through the cuts.
 
 How to fix
     Compute with tensors all the way; do not detach what is to be trained.
@@ -21,46 +21,49 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+import math
+
 from lossleuth.causes.edits import without_cut
-from lossleuth.causes.reasoning import decided_by_trial, finite
-from lossleuth.types.cause import Cause
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS, decided_by_trial
+from lossleuth.findings.gradient import GraphCuts
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
-# Share of the gradient that has to be lost.
-LEAST = 1e-3
+MIN_LOST_SHARE = Limit(1e-3, "least share of the gradient that cuts have to take")
 CURE = Change.of("follow_true_gradient", opened=True)
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Look for parameters that would get another gradient without the cuts."""
-    found = [c for w in evidence.windows for c in w.get("cuts") or ()]
-    known = [c for c in found if c.get("untested") is None and finite([c["lost_share"]])]
+    found = [(cuts, cuts.lost_share) for cuts in evidence.all(GraphCuts)]
+    known = [(cuts, lost) for cuts, lost in found if lost is not None and math.isfinite(lost)]
     if not known:
-        reasons = [c["untested"] for c in found if c.get("untested")]
-        return untested(reasons[0] if reasons else "no finite gradient was recorded")
-    cut = [c for c in known if c["starved"] or c["changed"]]
-    worst = max(cut, key=lambda c: c["lost_share"], default=None)
-    if worst is None or worst["lost_share"] < LEAST:
-        most = max(c["lost_share"] for c in known)
+        return untested("no finite gradient was recorded")
+    harmed = [(cuts, lost) for cuts, lost in known if cuts.starved or cuts.changed]
+    worst, lost = max(harmed, key=lambda pair: pair[1], default=(None, 0.0))
+    if worst is None or lost < MIN_LOST_SHARE:
+        most = max(lost for _, lost in known)
         return refuted(f"cuts take {most:.1e} of the gradient of what is trained")
-    place = next((p for p in worst["places"] if p["file"]), None)
-    starved = worst["starved"]
-    if starved:
-        who = f"{len(starved)} trained parameters get no gradient at all (such as {starved[0]})"
-    else:
-        who = f"{len(worst['changed'])} trained parameters get only a part of their gradient"
-    by = f" because of {place['operation']}" if place else ""
-    because = f"{who}{by}; {worst['lost_share']:.0%} of the true gradient is lost, expected 0 %."
+    place = next((cut for cut in worst.places if cut.file), None)
+    by = f" because of {place.operation}" if place else ""
     fault = Judgement(
         Status.SUSPECTED,
-        because,
-        None if place is None else Where(place["file"], place["line"]),
-        Wrongness("share of the gradient lost", worst["lost_share"], 0.0, 1e-9),
+        f"{_who(worst)}{by}; {lost:.0%} of the true gradient is lost, expected 0 %.",
+        None if place is None else Where(place.file, place.line),
+        Wrongness("share of the gradient lost", lost, 0.0, 1e-9),
         remedy="Let gradients through: no detach, .data, no_grad or numpy on the way to the loss.",
     )
     return decided_by_trial(evidence, fault, [CURE])
+
+
+def _who(cuts: GraphCuts) -> str:
+    """The parameters behind the cuts, in words."""
+    if not cuts.starved:
+        return f"{len(cuts.changed)} trained parameters get only a part of their gradient"
+    count = len(cuts.starved)
+    return f"{count} trained parameters get no gradient at all (such as {cuts.starved[0]})"
 
 
 CAUSE = Cause(
@@ -68,7 +71,8 @@ CAUSE = Cause(
     Stage.GRADIENT,
     "gradients end on their way to parameters",
     judge,
-    ("cuts",),
+    needs=(GraphCuts,),
+    limits=(MIN_LOST_SHARE, MIN_EFFECT_NATS),
     overlaps=("wrong_backward", "parameters_frozen", "unregistered_parameters"),
     fix=without_cut,
 )

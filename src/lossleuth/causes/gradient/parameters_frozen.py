@@ -9,9 +9,10 @@ Why training fails
 How it is judged
     Parameters in an optimizer, used in a recorded step, that ask for no gradient. Whether it
     matters is tried: the same run with gradients asked for. What is frozen and in no optimizer, as
-    with adapters and probes, is meant so, unless most of the model is, comes from no file, the loss
-    is no better than single tokens', and what is trained is not of far lower rank than what is
-    frozen, as adapters are: then it is tried to train everything.
+    with adapters and probes, is taken as meant. The exception: most of the model is frozen, comes
+    from no file, the loss is no better than what frequencies of single tokens give, and what is
+    trained is not of far lower rank than what is frozen, as adapters are. Then it is tried to train
+    everything.
 
 How to fix
     Switch `requires_grad` on for what is to be trained, after whatever switched it off.
@@ -23,9 +24,10 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 from lossleuth.causes.reasoning import (
+    MIN_EFFECT_NATS,
     decided_by_trial,
     finite,
     first_place,
@@ -35,80 +37,87 @@ from lossleuth.causes.reasoning import (
     true_losses,
     unigram,
 )
-from lossleuth.types.cause import Cause
+from lossleuth.findings.loss import TrueLoss
+from lossleuth.findings.update import Coverage, Uncovered
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 CURE, ALL = Change.of("unfreeze_parameters"), Change.of("train_everything")
-# A frozen share that leaves little to learn with, and a loss that shows it, in nats.
-MOSTLY, ABOVE, LEAST = 0.5, 0.05, 0.1
-# So much of what is trained in matrices of low rank is nobody's accident.
-ADAPTERS = 0.5
+MIN_FROZEN_SHARE = Limit(
+    0.5, "least share of frozen parameters outside of optimizers that leaves too little to learn"
+)
+MIN_GAIN_ON_UNIGRAM = Limit(
+    0.05, "least distance below the entropy of single tokens, in nats, of a loss that has learnt"
+)
+MAX_LOW_RANK_SHARE = Limit(
+    0.5, "largest share of the trained elements in matrices of low rank that are no adapters"
+)
+MIN_GAIN_OF_ALL = Limit(0.1, "least gain, in nats, of a trial that trains everything")
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Look for frozen parameters in the optimizers."""
-    known = evidence.probed("coverage")
+    known = [found for found in evidence.all(Coverage) if math.isfinite(found.frozen_share)]
     if not known:
-        return untested("no step with a backward pass and an update was recorded")
-    frozen = known[-1]["frozen"]
-    count = sum(f["elements"] for f in frozen)
-    if not frozen:
-        return _left_out(evidence, known[-1])
-    part = share(count, count + sum(evidence.sizes))
-    because = (
-        f"{len(frozen)} tensors with {count} elements are in an optimizer, are used by the model "
-        f"and ask for no gradient (such as {frozen[0]['name']}); expected 0."
-    )
-    where = Where(frozen[0]["file"], frozen[0]["line"], frozen[0]["module"])
+        return untested("no share of frozen parameters was recorded")
+    last = known[-1]
+    return _held(evidence, last.frozen) if last.frozen else _left_out(evidence, last)
+
+
+def _held(evidence: Evidence, frozen: tuple[Uncovered, ...]) -> Judgement:
+    """Frozen parameters that an optimizer holds."""
+    count = sum(tensor.elements for tensor in frozen)
+    first = frozen[0]
     fault = Judgement(
         Status.SUSPECTED,
-        because,
-        _freezing(evidence) or where,
-        Wrongness("share of frozen elements", part, 0.0, 0.0),
+        f"{len(frozen)} tensors with {count} elements are in an optimizer, are used by the model "
+        f"and ask for no gradient (such as {first.name}); expected 0.",
+        _freezing(evidence) or Where(first.file, first.line, first.module),
+        Wrongness("share of frozen elements", share(count, count + sum(evidence.sizes)), 0.0, 0.0),
         remedy="Switch requires_grad on for the parameters that are to be trained.",
     )
     return decided_by_trial(evidence, fault, [CURE])
 
 
-def _left_out(evidence: Evidence, known: Any) -> Judgement:
+def _left_out(evidence: Evidence, known: Coverage) -> Judgement:
     """Most of a model that was never trained, frozen and in no optimizer, and nothing is learnt."""
     part = frozen_share(evidence)
-    sound = f"all {known['held']} tensors in optimizers ask for gradients"
+    sound = f"all {known.held} tensors in optimizers ask for gradients"
     losses, floor = true_losses(evidence), unigram(evidence)
     if not losses and floor is None:
-        # Where neither logits nor targets are seen, what is differentiated and read has to do.
-        losses = list(enumerate(finite(evidence.series("loss"))))
-        floor = evidence.floors.get("unigram")
-    loaded = (evidence.origins.get("weights") or {}).get("files")
-    if part < MOSTLY or floor is None or not losses:
+        # Where neither logits nor targets are seen, the loss that is differentiated has to do.
+        losses = list(enumerate(finite(evidence.losses)))
+        floor = evidence.floors.unigram
+    if part < MIN_FROZEN_SHARE or floor is None or not losses:
         return refuted(sound)
-    if known.get("thin_share", 0.0) > ADAPTERS:
+    if known.thin_share > MAX_LOW_RANK_SHARE:
         return refuted(
-            f"{sound}, and {known['thin_share']:.0%} of what is trained are matrices of low rank "
+            f"{sound}, and {known.thin_share:.0%} of what is trained are matrices of low rank "
             "beside frozen ones: adapters"
         )
-    if loaded and losses[0][1] < floor - ABOVE:
+    start, end = losses[0][1], losses[-1][1]
+    weights = evidence.origins.weights
+    if weights is not None and weights.files and start < floor - MIN_GAIN_ON_UNIGRAM:
         return refuted(f"{sound}, and what comes from a file knows more than frequencies")
-    end = losses[-1][1]
-    if end < floor - ABOVE:
+    if end < floor - MIN_GAIN_ON_UNIGRAM:
         return refuted(f"{sound}, and the loss ends at {end:.3f}, below single tokens' {floor:.3f}")
     fault = Judgement(
         Status.SUSPECTED,
         f"{part:.0%} of the parameters in use ask for no gradient, were never trained (the loss "
-        f"starts at {losses[0][1]:.3f}), and it ends at {end:.3f}, no better than single tokens "
+        f"starts at {start:.3f}), and the loss ends at {end:.3f}, no better than single tokens "
         f"({floor:.3f}).",
         _freezing(evidence),
         Wrongness("share of frozen elements", part, 0.0, 0.0),
         remedy="Switch requires_grad on for the parameters that are to be trained.",
     )
-    return decided_by_trial(evidence, fault, [ALL], least=LEAST)
+    return decided_by_trial(evidence, fault, [ALL], min_effect=MIN_GAIN_OF_ALL)
 
 
 def _freezing(evidence: Evidence) -> Where | None:
     """The only line that switches gradients off, else where the optimizer is made."""
-    return first_place([evidence.origins.get("freezing")]) or optimizer_place(evidence)
+    return first_place([evidence.origins.freezing]) or optimizer_place(evidence)
 
 
 CAUSE = Cause(
@@ -116,5 +125,13 @@ CAUSE = Cause(
     Stage.GRADIENT,
     "parameters to be trained ask for no gradient",
     judge,
-    ("coverage",),
+    needs=(Coverage,),
+    uses=(TrueLoss,),
+    limits=(
+        MIN_FROZEN_SHARE,
+        MIN_GAIN_ON_UNIGRAM,
+        MAX_LOW_RANK_SHARE,
+        MIN_EFFECT_NATS,
+        MIN_GAIN_OF_ALL,
+    ),
 )

@@ -5,14 +5,14 @@ What it means
     something else than the derivative of what was computed.
 
 Why training fails
-    The optimizer follows a direction that the loss does not know. Often it still falls for a while,
-    because some layers are right.
+    The optimizer follows a direction that is not the gradient of the loss. Often the loss still
+    falls for a while, because some layers are right.
 
 How it is judged
     The gradient that the program got is compared with that of the same step replayed in float64
     through the operations that really ran; rounding is known from the replay in the recorded types.
     Functions that compute outside torch are judged by finite differences. The function, hook or
-    parameter that departs is named. Whether it matters is tried: the same run with true gradients,
+    parameter that differs is named. Whether it matters is tried: the same run with true gradients,
     by torch through the forward of the functions at fault, else through the whole replayed step.
 
 How to fix
@@ -27,38 +27,47 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lossleuth.causes.reasoning import (
-    MIN_EFFECT_NATS as NOTHING,
-)
-from lossleuth.causes.reasoning import (
+    MIN_EFFECT_NATS,
     backward_place,
     decided_by_trial,
     finite,
+    first_place,
     library_place,
     where_of,
 )
-from lossleuth.types.cause import Cause
+from lossleuth.findings.gradient import BackwardHook, CustomFunction, GradientTruth
+from lossleuth.findings.no_autograd import HandGradient, HandStep
+from lossleuth.findings.recorded_step import RecordedStep
+from lossleuth.types.cause import Cause, Limit, missing
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
-# Times its floor, and in itself, that an error has to be.
-TIMES_FLOOR, LEAST = 30.0, 1e-5
-# Recorded batches on which a gradient made by hand ends higher, by how much, and how much lower
-# than the mean it may end on any other.
-FEWEST, SMALL, SHARE = 3, 1e-3, 0.25
+MIN_ERROR = Limit(1e-5, "least relative error of a wrong gradient")
+MIN_TIMES_FLOOR = Limit(30, "least error of a wrong gradient, in multiples of rounding")
+MIN_WORSE_BATCHES = Limit(
+    3, "fewest recorded batches that end higher along a gradient worked out by hand"
+)
+MIN_GAP_NATS = Limit(1e-3, "least difference, in nats, of a batch that ends higher")
+MAX_BETTER_SHARE = Limit(
+    0.25, "largest share of the mean harm by which any other batch may end lower"
+)
 CURE = Change.of("follow_true_gradient")
+REMEDY = "Make the backward the derivative of its forward."
 
 
 class Fault(NamedTuple):
-    """A gradient that is not the true one: by how much, the floor of that, in words, and where."""
+    """A gradient that is not the true one: by how much, the floor of that, which, and where."""
 
     error: float
     floor: float
-    told: str
+    # The gradient in words, as a subject.
+    gradient: str
     where: Where | None
     # The custom function whose backward gave it, where torch can differentiate its forward.
     function: str | None = None
@@ -66,11 +75,11 @@ class Fault(NamedTuple):
 
 def judge(evidence: Evidence) -> Judgement:
     """Compare used and true gradients on every recorded step."""
-    found = [f for w in evidence.windows for f in _faults(w, evidence)]
+    found = [fault for step in evidence.recorded for fault in _faults(step, evidence)]
     if found:
         worst = max(found, key=lambda f: f.error)
         because = (
-            f"{worst.told} differs from the true one by {worst.error:.2g} of its size "
+            f"{worst.gradient} differs from the true one by {worst.error:.2g} of its size "
             f"(rounding {worst.floor:.1e})."
         )
         fault = Judgement(
@@ -78,77 +87,92 @@ def judge(evidence: Evidence) -> Judgement:
             because,
             worst.where,
             Wrongness("relative error of the gradient", worst.error, 0.0, worst.floor),
-            remedy="Make the backward the derivative of its forward.",
+            remedy=REMEDY,
         )
         return decided_by_trial(evidence, fault, [_cure(found, evidence)])
     by_hand_alone = _without_autograd(evidence)
     if by_hand_alone is not None:
         return by_hand_alone
-    truths = [t for w in evidence.windows for t in w.get("gradient_truth") or ()]
-    tested = [t for t in truths if t.get("untested") is None and math.isfinite(t["error"])]
-    by_hand = finite(h["error"] for w in evidence.windows for h in w.get("hand_gradients") or ())
+    truths = evidence.all(GradientTruth)
+    tested = [truth for truth in truths if math.isfinite(truth.error)]
     if tested:
-        off = max(tested, key=lambda t: t["error"])
+        off = max(tested, key=lambda truth: truth.error)
         return refuted(
-            f"the gradient used is the true one: it differs by {off['error']:.1e}, rounding "
-            f"alone makes {off['floor']:.1e}"
+            f"the gradient used is the true one: it differs by {off.error:.1e}, rounding "
+            f"alone makes {off.floor:.1e}"
         )
+    by_hand = finite(hand.error for hand in evidence.all(HandGradient))
     if by_hand:
         return refuted(f"the gradient made by hand is the true one within {min(by_hand):.1e}")
-    reasons = [t["untested"] for t in truths if t.get("untested")]
-    return untested(reasons[0] if reasons else "no finite gradient was recorded")
+    if truths:
+        return untested("no finite gradient was recorded")
+    return untested(missing(GradientTruth, evidence))
 
 
 def _without_autograd(evidence: Evidence) -> Judgement | None:
     """Programs that work out their gradients by hand, and were replayed with both."""
-    known = [w["hand_step"] for w in evidence.windows if w.get("hand_step")]
-    known = [h for h in known if finite([h["error"]]) and (h["right"] or h["wrong"])]
+    known = [
+        hand
+        for hand in evidence.all(HandStep)
+        if math.isfinite(hand.error) and (hand.right or hand.wrong)
+    ]
     if not known:
         return None
-    wrong = [h for h in known if h["wrong"]]
+    wrong = [hand for hand in known if hand.wrong]
     if not wrong:
-        most = max(h["error"] for h in known)
+        most = max(hand.error for hand in known)
         return refuted(
             f"the gradient worked out by hand is the true one on all of {len(known)} recorded "
             f"steps: it differs by {most:.1e} in float64"
         )
     first = wrong[0]
-    right = f", while {_listed(first['right'])} have theirs" if first["right"] else ""
+    right = f", while {_listed(first.right)} have theirs" if first.right else ""
     because = (
-        f"The gradient of {_listed(first['wrong'])} that is worked out by hand differs from the "
-        f"true one by {first['error']:.2g} of its size (in float64){right}."
+        f"The gradient of {_listed(first.wrong)} that is worked out by hand differs from the "
+        f"true one by {first.error:.2g} of its size (in float64){right}."
     )
     fault = Judgement(
         Status.SUSPECTED,
         because,
-        where_of(first["place"]),
-        Wrongness("relative error of the gradient", first["error"], 0.0, first["floor"]),
-        remedy="Make the backward the derivative of its forward.",
+        where_of(first.place),
+        Wrongness("relative error of the gradient", first.error, 0.0, first.floor),
+        remedy=REMEDY,
     )
+    return _decided_on_batches(fault, wrong)
+
+
+def _decided_on_batches(fault: Judgement, wrong: Sequence[HandStep]) -> Judgement:
+    """Proven if the recorded batches end higher along it than along the true gradient."""
     harm = _followed(wrong)
     if harm is None:
         return fault
-    gaps = [h["along_own"] - h["along_true"] for h in wrong if h["along_own"] is not None]
-    worse = sum(not gap <= SMALL for gap in gaps)
-    better = sum(gap < -SHARE * harm.nats for gap in gaps)
-    told = (
-        f"{because} Followed on recorded batches, it ends higher than the true one on {worse} of "
-        f"{len(gaps)}: {harm.sentence}."
+    gaps = [
+        hand.along_own - hand.along_true
+        for hand in wrong
+        if hand.along_own is not None and hand.along_true is not None
+    ]
+    worse = sum(not gap <= MIN_GAP_NATS for gap in gaps)
+    better = sum(gap < -MAX_BETTER_SHARE * harm.nats for gap in gaps)
+    because = (
+        f"{fault.because} Followed on recorded batches, it ends higher than the true one on "
+        f"{worse} of {len(gaps)}: {harm.sentence}."
     )
     # Each batch is computed exactly: several alike, and none against, are no chance.
-    if worse >= FEWEST and not better and harm.nats >= NOTHING:
-        return replace(fault, status=Status.PROVEN, because=told, harm=harm)
+    if worse >= MIN_WORSE_BATCHES and not better and harm.nats >= MIN_EFFECT_NATS:
+        return replace(fault, status=Status.PROVEN, because=because, harm=harm)
     if not worse:
-        return replace(fault, status=Status.BENIGN, because=told, harm=harm)
-    return replace(fault, because=told)
+        return replace(fault, status=Status.BENIGN, because=because, harm=harm)
+    return replace(fault, because=because)
 
 
-def _followed(wrong: list[Any]) -> Effect | None:
+def _followed(wrong: Sequence[HandStep]) -> Effect | None:
     """What following either gradient does to the recorded batches."""
     pairs = [
-        (h["along_own"], h["along_true"], h["loss"])
-        for h in wrong
-        if h["along_own"] is not None and finite([h["along_true"]])
+        (hand.along_own, hand.along_true, hand.loss)
+        for hand in wrong
+        if hand.along_own is not None
+        and hand.along_true is not None
+        and math.isfinite(hand.along_true)
     ]
     if not pairs:
         return None
@@ -157,69 +181,88 @@ def _followed(wrong: list[Any]) -> Effect | None:
     gaps = [o - t for o, (_, t, _) in zip(own, pairs, strict=True)]
     error = statistics.stdev(gaps) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.inf
     return Effect(
-        CURE,
-        sum(gaps) / len(gaps),
-        error,
-        len(gaps),
-        wrong[0]["followed"],
-        sum(own) / len(own),
-        statistics.fmean(t for _, t, _ in pairs),
-        statistics.fmean(start for _, _, start in pairs),
-        "loss of a recorded batch",
+        change=CURE,
+        nats=sum(gaps) / len(gaps),
+        error=error,
+        seeds=len(gaps),
+        steps=wrong[0].followed,
+        without=sum(own) / len(own),
+        with_change=statistics.fmean(t for _, t, _ in pairs),
+        start=statistics.fmean(start for _, _, start in pairs),
+        measure="loss of a recorded batch",
     )
 
 
-def _listed(names: list[str]) -> str:
-    told = ", ".join(names[:3])
-    return f"{told} and {len(names) - 3} more" if len(names) > 3 else told
+def _listed(names: Sequence[str]) -> str:
+    """The first three, and how many more there are."""
+    listed = ", ".join(names[:3])
+    return f"{listed} and {len(names) - 3} more" if len(names) > 3 else listed
 
 
-def _cure(faults: list[Fault], evidence: Evidence) -> Change:
+def _cure(faults: Sequence[Fault], evidence: Evidence) -> Change:
     """What undoes them: the true gradient of all, or, much faster, of the functions at fault."""
     names = {fault.function for fault in faults}
     if None in names:
         return CURE
-    swift = Change.of("differentiate_forward", functions=",".join(sorted(map(str, names))))
-    return CURE if swift in evidence.failed else swift
+    faster = Change.of("differentiate_forward", functions=",".join(sorted(map(str, names))))
+    return CURE if faster in evidence.failed else faster
 
 
-def _faults(window: Any, evidence: Evidence) -> list[Fault]:
+def _faults(step: RecordedStep, evidence: Evidence) -> list[Fault]:
     """Errors of this step, those of single functions first: they are nearest to the fault."""
-    found: list[Fault] = []
-    for function in window.get("functions") or ():
-        if function.get("straight_through") or function.get("untested") is not None:
+    return (
+        _wrong_functions(step, library_place(evidence))
+        or _wrong_hooks(step)
+        or _wrong_gradients(step, backward_place(evidence))
+    )
+
+
+def _wrong_functions(step: RecordedStep, library: Where | None) -> list[Fault]:
+    found = []
+    for function in step.all(CustomFunction):
+        if function.straight_through or not _is_wrong(function.error, function.floor):
             continue
-        if _is_wrong(function["error"], function["floor"]):
-            where: Where | None = Where(function["file"], function["line"])
-            outside = library_place(evidence)
-            if outside is not None:
-                where = outside._replace(module=function["name"])
-            told = f"The gradient that the backward of {function['name']} gives"
-            swift = function["name"] if outside is None else None
-            found.append(Fault(function["error"], function["floor"], told, where, swift))
-    if found:
-        return found
-    for hook in window.get("hooks") or ():
-        if hook.get("error") is not None and _is_wrong(hook["error"], hook["floor"]):
-            told = f"The gradient of {hook['tensor']} after its hooks"
-            found.append(Fault(hook["error"], hook["floor"], told, where_of(hook["places"][0])))
-    if found:
-        return found
-    for truth in window.get("gradient_truth") or ():
-        if truth.get("untested") is None and _is_wrong(truth["error"], truth["floor"]):
-            most = max(truth["parameters"], key=lambda p: p["error"], default=None)
-            name = f" (most of all that of {most['name']})" if most else ""
-            told = f"The gradient that the program got{name}"
-            found.append(Fault(truth["error"], truth["floor"], told, backward_place(evidence)))
-    best = min(window.get("hand_gradients") or (), key=lambda h: h["error"], default=None)
-    if best is not None and _is_wrong(best["error"], best["floor"]):
-        told = "The gradient made by hand"
-        found.append(Fault(best["error"], best["floor"], told, where_of(best.get("place"))))
+        gradient = f"The gradient that the backward of {function.name} gives"
+        fault = Fault(function.error, function.floor, gradient, where=None)
+        if library is None:
+            where = Where(function.file, function.line)
+            found.append(fault._replace(where=where, function=function.name))
+        else:
+            found.append(fault._replace(where=library._replace(module=function.name)))
+    return found
+
+
+def _wrong_hooks(step: RecordedStep) -> list[Fault]:
+    return [
+        Fault(
+            hook.error,
+            hook.floor,
+            f"The gradient of {hook.tensor} after its hooks",
+            first_place(hook.places),
+        )
+        for hook in step.all(BackwardHook)
+        if hook.error is not None and hook.floor is not None and _is_wrong(hook.error, hook.floor)
+    ]
+
+
+def _wrong_gradients(step: RecordedStep, backward: Where | None) -> list[Fault]:
+    """Of whole backward passes, and of what was made by hand instead of one."""
+    found = []
+    for truth in step.all(GradientTruth):
+        if _is_wrong(truth.error, truth.floor):
+            most = max(truth.parameters, key=lambda p: p.error, default=None)
+            name = f" (most of all that of {most.name})" if most else ""
+            gradient = f"The gradient that the program got{name}"
+            found.append(Fault(truth.error, truth.floor, gradient, backward))
+    best = min(step.all(HandGradient), key=lambda hand: hand.error, default=None)
+    if best is not None and _is_wrong(best.error, best.floor):
+        gradient = "The gradient made by hand"
+        found.append(Fault(best.error, best.floor, gradient, where_of(best.place)))
     return found
 
 
 def _is_wrong(error: float, floor: float) -> bool:
-    return error > LEAST and error > TIMES_FLOOR * floor
+    return error > MIN_ERROR and error > MIN_TIMES_FLOOR * floor
 
 
 CAUSE = Cause(
@@ -227,6 +270,14 @@ CAUSE = Cause(
     Stage.GRADIENT,
     "a hand-written backward is not the derivative of its forward",
     judge,
-    ("gradient_truth", "functions", "hooks", "hand_gradients", "hand_step"),
+    uses=(GradientTruth, CustomFunction, BackwardHook, HandGradient, HandStep),
+    limits=(
+        MIN_ERROR,
+        MIN_TIMES_FLOOR,
+        MIN_WORSE_BATCHES,
+        MIN_GAP_NATS,
+        MAX_BETTER_SHARE,
+        MIN_EFFECT_NATS,
+    ),
     overlaps=("graph_cut", "gradient_wiped"),
 )

@@ -5,7 +5,7 @@ What it means
     the size of gradients.
 
 Why training fails
-    It is a learning rate that many times too low.
+    Steps are too short by the same factor, as if the learning rate were too low.
 
 How it is judged
     Clipping is looked at only where it changes the update. A clip rate of 100 % alone is no fault:
@@ -24,39 +24,38 @@ from __future__ import annotations
 import statistics
 
 from lossleuth.causes.reasoning import clip_place, decided_by_trial, finite, setting_place
-from lossleuth.types.cause import Cause
+from lossleuth.findings.update import GradientEdits
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
-# Factor that clipping has to take away, in most steps.
-TIGHT = 0.2
-LEAST = 0.1
-# A loss that ends at so many times where it started has diverged.
-DIVERGED = 2.0
+MAX_FACTOR = Limit(0.2, "largest median factor, of a gradient's size, that is tight clipping")
+MIN_GAIN = Limit(0.1, "least gain, in nats, of a trial without such clipping")
+MIN_DIVERGED = Limit(2, "least loss of a run that diverges, in multiples of its first")
 # Without any clipping a high rate may diverge, which says nothing of a limit that is usual.
 CURE, LOOSER = Change.of("keep_gradients"), Change.of("keep_gradients", norm=1.0)
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at the factor of clipping, and at what is left of the update."""
-    factors = finite(evidence.series("clip_factor"))
-    handled = [float(h["factor"]) for h in evidence.probed("handling")]
-    scaled = any(s.get("loss_scale") for s in evidence.steps)
-    if not factors and handled and not scaled:
-        factors = [f for f in handled if 0 < f <= 1]
-    if not factors and not evidence.steps:
+    steps = evidence.steps
+    factors = finite(step.clip_factor for step in steps)
+    # A gradient scaler makes gradients smaller too, and is no clipping.
+    if not factors and not any(step.loss_scale for step in steps):
+        factors = [e.factor for e in evidence.all(GradientEdits) if 0 < e.factor <= 1]
+    if not factors and not steps:
         return untested("no step was seen")
     if not factors:
-        return refuted(f"gradients are clipped in 0 of {len(evidence.steps)} steps")
+        return refuted(f"gradients are clipped in 0 of {len(steps)} steps")
     usual = statistics.median(factors)
     clipped = sum(f < 1 for f in factors)
-    if usual > TIGHT:
+    if usual > MAX_FACTOR:
         return refuted(
             f"gradients are clipped in {clipped} of {len(factors)} steps, to {usual:.0%} of their "
             "size in the median"
         )
-    limits = evidence.series("clip_limit")
+    limits = [step.clip_limit for step in steps if step.clip_limit is not None]
     limit = f" at {limits[-1]:.3g}" if limits else ""
     because = (
         f"Gradients are clipped{limit} to {usual:.2%} of their size in the median, in {clipped} of "
@@ -70,8 +69,9 @@ def judge(evidence: Evidence) -> Judgement:
         remedy="Raise the limit of clipping.",
     )
     without = evidence.effects.get(CURE)
-    diverges = without is not None and not without.with_change < DIVERGED * without.start
-    decided = decided_by_trial(evidence, fault, [LOOSER if diverges else CURE], least=LEAST)
+    diverges = without is not None and not without.with_change < MIN_DIVERGED * without.start
+    cure = LOOSER if diverges else CURE
+    decided = decided_by_trial(evidence, fault, [cure], min_effect=MIN_GAIN)
     if decided.status is Status.BENIGN:
         return refuted(decided.because)
     return decided
@@ -82,6 +82,7 @@ CAUSE = Cause(
     Stage.OPTIMIZER,
     "clipping harms",
     judge,
-    ("clipping", "trials"),
+    uses=(GradientEdits,),
+    limits=(MAX_FACTOR, MIN_GAIN, MIN_DIVERGED),
     overlaps=("lr_too_low", "loss_scale", "gradient_wiped"),
 )

@@ -1,7 +1,7 @@
 """The learning rate is too high.
 
 What it means
-    Steps overshoot: the loss rises, swings, sticks above what it could reach, or is no number.
+    Steps overshoot: the loss rises, swings, sticks above what it could reach, or becomes NaN.
 
 Why training fails
     Each step undoes more than it gains.
@@ -9,14 +9,15 @@ Why training fails
 How it is judged
     By trial alone: the same run, from the same start and with the same batches, at a tenth and a
     hundredth of the rate. Proven if the true loss then falls much further, by more than three
-    standard errors over paired seeds. Where the rate also drives a strong weight decay, the run is
-    made without decay as well: if that helps as much, it is not the rate.
+    standard errors over paired seeds. Where the rate also drives a strong weight decay, the same
+    run is tried without decay: if that helps as much, it is not the rate.
 
 How to fix
     Take the rate that the trial found better, or warm up to the present one.
 
 When this verdict is wrong
-    When a longer run at the present rate would overtake; a run that learns well is not suspected.
+    When a longer run at the present rate would end lower after all. A run that learns well is not
+    suspected.
 """
 
 from __future__ import annotations
@@ -35,44 +36,62 @@ from lossleuth.causes.reasoning import (
     true_losses,
     unigram,
 )
-from lossleuth.types.cause import Cause
+from lossleuth.findings.loss import TrueLoss
+from lossleuth.findings.update import Coverage
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
-FACTORS = (0.1, 0.01)
-WANTS = tuple(Change.of("scale_lr", factor=f) for f in FACTORS)
-# Of the progress that the lower rate makes, what the present one makes at most.
-PROGRESS = 0.7
-# A loss that falls to less than this share of its start is beyond suspicion.
-WELL = 0.35
-FALLING, BACK = 0.85, 0.15
-# With more than this share of the parameters frozen, a rate says little.
-MOSTLY = 0.5
-LEAST = 0.1
-# Shrinking by so much in each step halves a weight in less than 700 steps.
-DECAY = 1e-3
+MIN_LOSSES = Limit(8, "fewest losses of a run that is judged")
+MIN_WINDOW = Limit(4, "fewest losses that a mean is taken over")
+WINDOWS_OF_RUN = Limit(10, "means are taken over one in so many of the run's losses")
+MAX_FROZEN_SHARE = Limit(
+    0.5, "largest share of frozen parameters with which a rate still says something"
+)
+# A run that shows no symptom may still do far better at a lower rate.
+MAX_LEARNT = Limit(0.35, "largest share of its first value that a loss beyond suspicion ends at")
+MAX_FALLEN = Limit(0.85, "largest share of its first value that a falling loss ends at")
+MAX_LOST_AGAIN = Limit(0.15, "largest share of its fall that a loss which stays low has lost again")
+MIN_RISE = Limit(0.1, "least share of its fall that a rising loss has lost again")
+MIN_FALL_RISING = Limit(0.3, "least fall, in nats, that a rise is compared with")
+MIN_JUMP = Limit(
+    0.3, "least mean jump from step to step, as a share of its fall, of a swinging loss"
+)
+MIN_FALL_SWINGING = Limit(0.1, "least fall, in nats, that jumps are compared with")
+MIN_GAIN_ON_UNIGRAM = Limit(
+    0.1, "least distance below the entropy of single tokens, in nats, of a loss that has learnt"
+)
+MIN_GAIN = Limit(0.1, "least gain, in nats, of a trial at a lower rate, and least progress there")
+MAX_PROGRESS = Limit(
+    0.7, "largest share of the lower rate's progress that a rate makes which is too high"
+)
+MAX_SHRINKING = Limit(
+    1e-3,
+    "largest share of a weight that one step of weight decay takes without being strong",
+    "it halves a weight in 693 steps",
+)
+MIN_BY_DECAY = Limit(
+    0.7, "share of the lower rate's gain that a run without decay has to exceed to clear the rate"
+)
+WANTS = tuple(Change.of("scale_lr", factor=factor) for factor in (0.1, 0.01))
 NO_DECAY = Change.of("no_decay")
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Suspect it where the loss does not go down well, and try lower rates."""
-    rates = finite(evidence.series("lr"))
-    losses = [float(x) for x in evidence.series("loss")]
-    if len(losses) < 8:
+    rates, losses = finite(evidence.learning_rates), evidence.losses
+    if len(losses) < MIN_LOSSES:
         return untested(f"only {len(losses)} losses were seen")
-    if frozen_share(evidence) > MOSTLY:
+    if frozen_share(evidence) > MAX_FROZEN_SHARE:
         return untested(f"{frozen_share(evidence):.0%} of the parameters in use are frozen")
     symptom = _symptom(evidence, losses)
-    tail = losses[-max(4, len(losses) // 10) :]
-    end = sum(tail) / len(tail)
-    lowest = _lowest(losses)
-    stays = end <= lowest + BACK * (losses[0] - lowest)
-    if evidence.cures and end < FALLING * losses[0] and stays:
+    end, lowest = _mean(_tail(losses)), _lowest(losses)
+    stays = end <= lowest + MAX_LOST_AGAIN * (losses[0] - lowest)
+    if evidence.cures and end < MAX_FALLEN * losses[0] and stays:
         # The second look is too short to get below single tokens; falling is all it can show.
         symptom = None
-    elif symptom is None and end > WELL * losses[0]:
-        # No symptom, and still a lower rate may do far better.
+    elif symptom is None and end > MAX_LEARNT * losses[0]:
         symptom = f"the loss ends at {end:.3f}"
     if symptom is None:
         return refuted(
@@ -86,18 +105,18 @@ def judge(evidence: Evidence) -> Judgement:
         setting_place(evidence, "lr") or optimizer_place(evidence),
         remedy="Lower the learning rate as in the trial.",
     )
-    decided = decided_by_trial(evidence, fault, WANTS, least=LEAST)
+    decided = decided_by_trial(evidence, fault, WANTS, min_effect=MIN_GAIN)
     if decided.status is Status.PROVEN and decided.harm is not None:
         harm = decided.harm
-        if harm.possible < LEAST:
+        if harm.possible < MIN_GAIN:
             return refuted(f"no rate learns, the other one is only less bad: {harm.sentence}")
-        if harm.makes_without(PROGRESS):
+        if harm.makes_without(MAX_PROGRESS):
             return refuted(f"the present rate makes most of the progress: {harm.sentence}")
         if _decays(evidence):
             decay = evidence.effects.get(NO_DECAY)
             if decay is None and NO_DECAY not in evidence.failed:
                 return replace(decided, status=Status.SUSPECTED, harm=None, wants=(NO_DECAY,))
-            if decay is not None and decay.is_better and decay.nats > PROGRESS * harm.nats:
+            if decay is not None and decay.is_better and decay.nats > MIN_BY_DECAY * harm.nats:
                 return refuted(f"at the same rate without weight decay: {decay.sentence}")
         wrongness = Wrongness("loss at this rate", harm.without, harm.with_change, harm.error)
         return replace(decided, wrongness=wrongness)
@@ -107,34 +126,47 @@ def judge(evidence: Evidence) -> Judgement:
 
 
 def _decays(evidence: Evidence) -> bool:
-    """Whether an update shrinks weights by more than they would forgive."""
-    groups = [g for o in evidence.settings.get("optimizers", ()) for g in o.get("groups", ())]
-    rate = max(finite(evidence.series("lr")), default=0.0)
-    return any(rate * float(g.get("weight_decay") or 0.0) > DECAY for g in groups)
+    """Whether weight decay is strong."""
+    rate = max(finite(evidence.learning_rates), default=0.0)
+    decays = [group.weight_decay or 0.0 for group in evidence.settings.groups]
+    return any(rate * decay > MAX_SHRINKING for decay in decays)
 
 
 def _symptom(evidence: Evidence, losses: list[float]) -> str | None:
+    """What a loss does that does not go down well."""
     if not all(map(math.isfinite, losses)):
         return "the loss does not stay finite"
     true = true_losses(evidence)
     floor = unigram(evidence)
-    tail = losses[-max(4, len(losses) // 10) :]
-    end, lowest = sum(tail) / len(tail), _lowest(losses)
-    if end > lowest + 0.1 * max(abs(losses[0] - lowest), 0.3):
+    tail, lowest = _tail(losses), _lowest(losses)
+    end = _mean(tail)
+    if end > lowest + MIN_RISE * max(abs(losses[0] - lowest), MIN_FALL_RISING):
         return f"the loss falls to {lowest:.3f} and ends at {end:.3f}"
-    if floor is not None and true and true[-1][1] > floor - 0.1:
+    if floor is not None and true and true[-1][1] > floor - MIN_GAIN_ON_UNIGRAM:
         return f"the loss ends at {true[-1][1]:.3f}, no better than single tokens ({floor:.3f})"
     jumps = [abs(b - a) for a, b in pairwise(tail)]
-    if jumps and sum(jumps) / len(jumps) > 0.3 * max(abs(losses[0] - end), 0.1):
+    if jumps and _mean(jumps) > MIN_JUMP * max(abs(losses[0] - end), MIN_FALL_SWINGING):
         return "the loss swings from step to step"
     return None
 
 
+def _width(losses: list[float]) -> int:
+    """How many losses a mean is taken over: single batches are noisy."""
+    return max(int(MIN_WINDOW), len(losses) // int(WINDOWS_OF_RUN))
+
+
+def _tail(losses: list[float]) -> list[float]:
+    return losses[-_width(losses) :]
+
+
 def _lowest(losses: list[float]) -> float:
-    """The lowest mean over a tenth of the run: single batches are noisy."""
-    width = max(4, len(losses) // 10)
-    means = [sum(losses[i : i + width]) / width for i in range(0, len(losses) - width + 1)]
-    return min(means)
+    """The lowest mean anywhere in the run."""
+    width = _width(losses)
+    return min(_mean(losses[i : i + width]) for i in range(len(losses) - width + 1))
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
 
 
 CAUSE = Cause(
@@ -142,7 +174,25 @@ CAUSE = Cause(
     Stage.OPTIMIZER,
     "steps overshoot",
     judge,
-    ("losses", "trials"),
+    uses=(TrueLoss, Coverage),
+    limits=(
+        MIN_LOSSES,
+        MIN_WINDOW,
+        WINDOWS_OF_RUN,
+        MAX_FROZEN_SHARE,
+        MAX_LEARNT,
+        MAX_FALLEN,
+        MAX_LOST_AGAIN,
+        MIN_RISE,
+        MIN_FALL_RISING,
+        MIN_JUMP,
+        MIN_FALL_SWINGING,
+        MIN_GAIN_ON_UNIGRAM,
+        MIN_GAIN,
+        MAX_PROGRESS,
+        MAX_SHRINKING,
+        MIN_BY_DECAY,
+    ),
     overlaps=("loss_scale", "init_too_large", "update_rule_wrong", "gradient_not_cleared"),
     fix=rescaled_rate,
 )

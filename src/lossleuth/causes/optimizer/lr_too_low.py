@@ -5,13 +5,13 @@ What it means
     number of steps could do.
 
 Why training fails
-    It does not fail, it would take a hundred times as long.
+    It does not fail, it would only take many times as long.
 
 How it is judged
     By trial alone: the same run, from the same start and with the same batches, at 10 and 100
     times the rate. Proven if the present rate makes only a small part of the progress. A rate that
     is still rising in a warm-up is left out. Where a program updates by hand, and its first update
-    is not the gradient times one number, the rule may be at fault as well: then it is suspected.
+    is not the gradient times one number, the rule may be at fault instead: then it is suspected.
 
 How to fix
     Take the rate that the trial found better.
@@ -35,45 +35,63 @@ from lossleuth.causes.reasoning import (
     true_losses,
     unigram,
 )
-from lossleuth.types.cause import Cause
+from lossleuth.findings.loss import TrueLoss
+from lossleuth.findings.update import Coverage
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
-FACTORS = (10.0, 100.0)
-WANTS = tuple(Change.of("scale_lr", factor=f) for f in FACTORS)
-# Of the progress that the higher rate makes, what the present one makes at most.
-PROGRESS = 0.25
-# With more than this share of the parameters frozen, a rate says little.
-MOSTLY = 0.5
-LEAST = 0.3
-# A rate that has grown by this factor over the second half is in a warm-up.
-RISING = 1.1
-# How alike the sizes of an update over those of the gradient are where a number makes one of it.
-ALONG, UNLIKE = 0.9, 3.0
+MIN_LOSSES = Limit(8, "fewest losses of a run that is judged")
+MIN_WINDOW = Limit(4, "fewest losses that a mean is taken over")
+WINDOWS_OF_RUN = Limit(10, "means are taken over one in so many of the run's losses")
+MAX_FROZEN_SHARE = Limit(
+    0.5, "largest share of frozen parameters with which a rate still says something"
+)
+MIN_WARM_UP = Limit(1.1, "least growth of a rate over the second half of a warm-up")
+MAX_FALL = Limit(0.35, "largest share of its first value that a loss falls which hardly moves")
+MAX_RISE = Limit(0.2, "largest share of its first value that a loss rises which hardly moves")
+MIN_TRAINED = Limit(
+    0.3,
+    "least distance below the entropy of single tokens, in nats, at which a trained model starts",
+)
+MIN_GAIN = Limit(0.3, "least gain, in nats, of a trial at a higher rate, and least progress there")
+MAX_PROGRESS = Limit(
+    0.25, "largest share of the higher rate's progress that a rate makes which is too low"
+)
+MIN_ALIKE = Limit(
+    0.9,
+    "least ratio of the smallest to the largest update over gradient, parameter by parameter, "
+    "where the update is the gradient times a number",
+)
+MIN_UNLIKE = Limit(
+    3,
+    "least ratio of the largest to the smallest update of a rule that does not divide by the "
+    "gradient's size",
+)
+WANTS = tuple(Change.of("scale_lr", factor=factor) for factor in (10.0, 100.0))
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Suspect it where the loss hardly moves, and try higher rates."""
-    rates, losses = finite(evidence.series("lr")), finite(evidence.series("loss"))
-    if len(losses) < 8:
+    rates, losses = finite(evidence.learning_rates), finite(evidence.losses)
+    if len(losses) < MIN_LOSSES:
         return untested(f"only {len(losses)} losses were seen")
-    if frozen_share(evidence) > MOSTLY:
+    if frozen_share(evidence) > MAX_FROZEN_SHARE:
         return untested(f"{frozen_share(evidence):.0%} of the parameters in use are frozen")
-    cut_short = evidence.ending.get("how") == "stopped"
-    if cut_short and rates and rates[-1] == max(rates) > RISING * rates[len(rates) // 2]:
+    if evidence.ending.how == "stopped" and _warms_up(rates):
         return untested(f"the rate is still rising, at {rates[-1]:.3g}, where the run was stopped")
     floor, true = unigram(evidence), true_losses(evidence)
-    tail = losses[-max(4, len(losses) // 10) :]
+    tail = losses[-max(int(MIN_WINDOW), len(losses) // int(WINDOWS_OF_RUN)) :]
     end = sum(tail) / len(tail)
-    if losses[0] and (losses[0] - end) > 0.35 * abs(losses[0]):
+    if losses[0] and (losses[0] - end) > MAX_FALL * abs(losses[0]):
         return refuted(f"the loss falls from {losses[0]:.3f} to {end:.3f}: steps are long enough")
-    if floor is not None and true and true[0][1] < floor - 0.3:
+    if floor is not None and true and true[0][1] < floor - MIN_TRAINED:
         return refuted(
             f"the run starts at {true[0][1]:.3f}, below the {floor:.3f} of single tokens: a "
             "trained model, for which small steps are meant"
         )
-    if end > losses[0] + 0.2 * abs(losses[0]):
+    if end > losses[0] + MAX_RISE * abs(losses[0]):
         return refuted(f"the loss rises from {losses[0]:.3f} to {end:.3f}: steps are long enough")
     rate = f"{max(rates):.3g}" if rates else "unknown"
     fault = Judgement(
@@ -82,42 +100,46 @@ def judge(evidence: Evidence) -> Judgement:
         setting_place(evidence, "lr") or optimizer_place(evidence),
         remedy="Raise the learning rate as in the trial.",
     )
-    decided = decided_by_trial(evidence, fault, WANTS, least=LEAST)
+    decided = decided_by_trial(evidence, fault, WANTS, min_effect=MIN_GAIN)
     if decided.status is Status.PROVEN and decided.harm is not None:
         harm = decided.harm
-        if harm.possible < LEAST:
+        if harm.possible < MIN_GAIN:
             return refuted(f"no rate learns, the other one is only less bad: {harm.sentence}")
-        if harm.makes_without(PROGRESS):
+        if harm.makes_without(MAX_PROGRESS):
             return refuted(f"the present rate makes a fair part of the progress: {harm.sentence}")
         wrongness = Wrongness("loss at this rate", harm.without, harm.with_change, harm.error)
         decided = replace(decided, wrongness=wrongness)
         if not rates and not _is_along_gradient(evidence):
-            told = (
+            because = (
                 f"{decided.because} The rate is not known, and the first update is not the "
-                "gradient times a number: it may as well be the rule of the update."
+                "gradient times a number: the rule of the update may be at fault instead."
             )
-            return replace(decided, status=Status.SUSPECTED, because=told, cure=None)
+            return replace(decided, status=Status.SUSPECTED, because=because, cure=None)
         return decided
     if decided.status is Status.BENIGN:
         return refuted(decided.because)
     return decided
 
 
+def _warms_up(rates: list[float]) -> bool:
+    return bool(rates) and rates[-1] == max(rates) > MIN_WARM_UP * rates[len(rates) // 2]
+
+
 def _is_along_gradient(evidence: Evidence) -> bool:
     """Whether the first update is the gradient times one number, the same for all parameters.
 
-    Where gradients are not seen, that is told from updates that are of different sizes: a rule that
-    divides by the gradient's size makes them all alike.
+    Where gradients are not seen, updates of different sizes show it: a rule that divides by the
+    gradient's size makes them all alike.
     """
-    updates, gradients = (evidence.columns.get(name) or () for name in ("update_rms", "grad_rms"))
-    for after, before in zip(updates, gradients, strict=False):
+    readings = evidence.readings
+    for after, before in zip(readings.update_rms, readings.grad_rms, strict=False):
         made = [u for u in after if math.isfinite(u) and u > 0]
         pairs = zip(after, before, strict=True)
         factors = [u / g for u, g in pairs if math.isfinite(u) and math.isfinite(g) and g > 0]
         if made and factors:
-            return min(factors) > ALONG * max(factors)
+            return min(factors) > MIN_ALIKE * max(factors)
         if made:
-            return max(made) > UNLIKE * min(made)
+            return max(made) > MIN_UNLIKE * min(made)
     return True
 
 
@@ -126,7 +148,21 @@ CAUSE = Cause(
     Stage.OPTIMIZER,
     "steps are too small to learn in the run",
     judge,
-    ("losses", "trials"),
+    uses=(TrueLoss, Coverage),
+    limits=(
+        MIN_LOSSES,
+        MIN_WINDOW,
+        WINDOWS_OF_RUN,
+        MAX_FROZEN_SHARE,
+        MIN_WARM_UP,
+        MAX_FALL,
+        MAX_RISE,
+        MIN_TRAINED,
+        MIN_GAIN,
+        MAX_PROGRESS,
+        MIN_ALIKE,
+        MIN_UNLIKE,
+    ),
     overlaps=("loss_scale", "clip_too_tight", "schedule_too_fast", "lr_zero", "dead_network"),
     fix=rescaled_rate,
 )

@@ -9,8 +9,8 @@ Why training fails
 
 How it is judged
     Backward passes and updates are counted, and the bits of all parameters are added up before and
-    after. Many of the first, none of the second and no bit changed is the fault; proven by that
-    alone. Where bits have changed, something has made updates that were not seen.
+    after. Many backward passes, no update and no changed bit: proven by that alone. Where bits have
+    changed, something has made updates that were not seen.
 
 How to fix
     Look at the condition around `optimizer.step()`; print how often it is called.
@@ -22,34 +22,34 @@ When this verdict is wrong
 from __future__ import annotations
 
 from lossleuth.causes.reasoning import first_place
-from lossleuth.types.cause import Cause
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
+from lossleuth.types.observed import Unfinished
 
-FEWEST = 32
+MIN_BACKWARDS = Limit(32, "fewest backward passes without an update that no run accumulates over")
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Count backward passes and updates."""
-    unfinished = evidence.ending.get("unfinished") or {}
-    backwards = int(unfinished.get("backwards") or 0)
-    made = sum(int(s.get("updates") or 0) for s in evidence.steps)
-    skipped = sum(len(s.get("skipped_by") or ()) for s in evidence.steps)
-    passes = backwards + sum(int(s.get("backwards") or 0) for s in evidence.steps)
-    moved, known = unfinished.get("moved") or (0, 0)
+    unfinished = evidence.ending.unfinished or Unfinished()
+    made = sum(step.updates for step in evidence.steps)
+    skipped = sum(len(step.skipped_by or ()) for step in evidence.steps)
+    passes = unfinished.backwards + sum(step.backwards for step in evidence.steps)
+    moved, known = unfinished.moved or (0, 0)
     if not made and moved:
         return refuted(f"no update was seen, but {moved} of {known} parameters have changed")
-    if not made and passes >= FEWEST:
+    if not made and passes >= MIN_BACKWARDS:
         how = f", {skipped} skipped" if skipped else ""
         because = f"0 updates in {passes} backward passes{how}; each should lead to one in the end."
         if known:
             because += f" No bit of {known} parameters has changed."
-        idle = [o.get("place") for o in unfinished.get("idle_optimizers") or ()]
-        places = unfinished.get("places") or {}
+        idle = [optimizer.place for optimizer in unfinished.idle_optimizers]
+        backward = unfinished.places.get("backward")
         return Judgement(
             Status.PROVEN,
             because,
-            first_place([unfinished.get("step_call"), places.get("backward"), *idle]),
+            first_place([unfinished.step_call, backward, *idle]),
             Wrongness("updates", 0.0, float(passes), 0.0),
             remedy="See why optimizer.step() is not reached.",
         )
@@ -63,7 +63,7 @@ CAUSE = Cause(
     Stage.OPTIMIZER,
     "the optimizer never steps",
     judge,
-    ("updates",),
+    limits=(MIN_BACKWARDS,),
     overlaps=("gradient_wiped", "lr_zero"),
     voids_trials=True,
 )

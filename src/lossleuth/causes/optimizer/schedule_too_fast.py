@@ -5,12 +5,13 @@ What it means
     for every micro-batch, for every rank, or counts steps where epochs were meant.
 
 Why training fails
-    What is left of the run changes nothing, or, where the schedule swings, rises again and again.
+    The rest of the run changes nothing. Where the schedule is periodic, the rate rises again and
+    again.
 
 How it is judged
-    The sequence of rates that the optimizer had: a peak, then less than a hundredth of it for most
-    of the observed run; and how often the schedule was stepped for each update. Whether it matters
-    is tried: the same run with the rate held at its peak.
+    The rate of every step, as the optimizer had it: a peak, then less than a hundredth of it for
+    most of the observed run; and how often the schedule was stepped for each update. Whether it
+    matters is tried: the same run with the rate held at its peak.
 
 How to fix
     Step the schedule once per update, and give it the number of updates.
@@ -28,42 +29,40 @@ from lossleuth.causes.reasoning import (
     optimizer_place,
     setting_place,
 )
-from lossleuth.types.cause import Cause
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
-FEWEST_STEPS = 16
-# The rate is spent below this share of its peak, and the schedule too fast if it is so for most.
-SPENT, MOST = 0.01, 0.5
-LEAST = 0.05
+MIN_STEPS = Limit(16, "fewest steps with a learning rate")
+MAX_SPENT_SHARE = Limit(0.01, "largest share of its peak at which a rate counts as spent")
+MIN_SPENT_STEP_SHARE = Limit(0.5, "least share of the steps that have a spent rate")
+MIN_GAIN = Limit(0.05, "least gain, in nats, of a trial with the rate held at its peak")
 CURE = Change.of("hold_lr")
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at the sequence of rates."""
-    rates = finite(evidence.series("lr"))
-    if len(rates) < FEWEST_STEPS:
+    rates = finite(evidence.learning_rates)
+    if len(rates) < MIN_STEPS:
         return untested(f"only {len(rates)} steps with a learning rate were seen")
     peak = max(rates)
-    schedulers = evidence.settings.get("schedulers", ())
-    asked = max((float(x) for x in _first_rates(evidence)), default=peak)
+    asked = max(finite(group.initial_lr for group in evidence.settings.groups), default=peak)
     if not peak or (peak == min(rates) and asked <= peak):
         return refuted(f"the rate is {peak:.3g} throughout")
     at = rates.index(peak)
-    spent = sum(rate < SPENT * peak for rate in rates[at:])
-    counts = [c for _, c in evidence.ending.get("scheduled") or () if c > 0]
-    per_update = max(counts, default=0) / len(rates)
-    if spent < MOST * len(rates):
-        return refuted(
-            f"the rate is below a hundredth of its peak of {peak:.3g} in {spent} of "
-            f"{len(rates)} steps"
-        )
-    because = (
-        f"The rate is below a hundredth of its peak of {peak:.3g} in {spent} of {len(rates)} "
-        f"steps; the schedule was stepped {per_update:.2g} times per update."
+    spent = sum(rate < MAX_SPENT_SHARE * peak for rate in rates[at:])
+    low = (
+        f"the rate is below {MAX_SPENT_SHARE:.0%} of its peak of {peak:.3g} in {spent} of "
+        f"{len(rates)} steps"
     )
-    made = [s.get("place") for s in schedulers]
+    if spent < MIN_SPENT_STEP_SHARE * len(rates):
+        return refuted(low)
+    per_update = max((count for _, count in evidence.ending.scheduled), default=0) / len(rates)
+    because = (
+        f"{low[0].upper()}{low[1:]}; the schedule was stepped {per_update:.2g} times per update."
+    )
+    made = [scheduler.place for scheduler in evidence.settings.schedulers]
     where = setting_place(evidence, "schedule") or first_place(made) or optimizer_place(evidence)
     fault = Judgement(
         Status.SUSPECTED,
@@ -72,12 +71,7 @@ def judge(evidence: Evidence) -> Judgement:
         Wrongness("share of steps with a spent rate", spent / len(rates), 0.0, 0.0),
         remedy="Step the schedule once per update and make it as long as the run.",
     )
-    return decided_by_trial(evidence, fault, [CURE], least=LEAST)
-
-
-def _first_rates(evidence: Evidence) -> list[float]:
-    groups = [g for o in evidence.settings.get("optimizers", ()) for g in o.get("groups", ())]
-    return [g["initial_lr"] for g in groups if isinstance(g.get("initial_lr"), int | float)]
+    return decided_by_trial(evidence, fault, [CURE], min_effect=MIN_GAIN)
 
 
 CAUSE = Cause(
@@ -85,6 +79,6 @@ CAUSE = Cause(
     Stage.OPTIMIZER,
     "the schedule is over long before the run is",
     judge,
-    ("rates",),
+    limits=(MIN_STEPS, MAX_SPENT_SHARE, MIN_SPENT_STEP_SHARE, MIN_GAIN),
     overlaps=("lr_zero", "lr_too_low"),
 )

@@ -1,15 +1,16 @@
 """The optimizer holds other tensors than the model uses.
 
 What it means
-    The model was made, copied, moved or replaced after the optimizer took its parameters: it
-    updates tensors that nobody looks at any more.
+    The model was made, copied, moved or replaced after the optimizer took its parameters: the
+    optimizer updates tensors that the model no longer uses.
 
 Why training fails
     The weights in use never change.
 
 How it is judged
-    Tensors in the optimizer that get no gradient and have the shapes of those that get one and are
-    in no optimizer. Whether it matters is tried: the same run with those in use trained.
+    Tensors in use get a gradient and are in no optimizer, while the optimizer holds tensors that
+    are not in use, or that get no gradient and have the same shapes. Whether it matters is tried:
+    the same run with those in use trained.
 
 How to fix
     Make the optimizer last, from the model that is trained.
@@ -22,7 +23,8 @@ from __future__ import annotations
 
 import math
 
-from lossleuth.causes.reasoning import decided_by_trial, optimizer_place
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS, decided_by_trial, optimizer_place
+from lossleuth.findings.update import Coverage
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
@@ -33,22 +35,21 @@ CURE = Change.of("add_missing_parameters")
 
 def judge(evidence: Evidence) -> Judgement:
     """Compare what is held with what is used."""
-    known = [c for c in evidence.probed("coverage") if math.isfinite(c["missing_share"])]
+    known = [found for found in evidence.all(Coverage) if math.isfinite(found.missing_share)]
     if not known:
-        return untested("no step with a backward pass and an update was recorded")
+        return untested("no finite gradient was recorded")
     last = known[-1]
-    if not last["missing"] or not (last["unused_match_missing"] or last["unused"]):
-        return refuted(f"what the optimizers hold is what gets gradients ({last['held']} tensors)")
-    missing = last["missing"]
+    if not last.missing or not (last.unused_match_missing or last.unused):
+        return refuted(f"what the optimizers hold is what gets gradients ({last.held} tensors)")
     because = (
-        f"{len(missing)} tensors in use get {last['missing_share']:.0%} of the gradient and are in "
-        f"no optimizer, which holds {last['held']} tensors, {last['unused']} of them not in use."
+        f"{len(last.missing)} tensors in use get {last.missing_share:.0%} of the gradient and are "
+        f"in no optimizer; optimizers hold {last.held} tensors, {last.unused} of them not in use."
     )
     fault = Judgement(
         Status.SUSPECTED,
         because,
         optimizer_place(evidence),
-        Wrongness("share of the gradient without update", last["missing_share"], 0.0, 0.0),
+        Wrongness("share of the gradient without update", last.missing_share, 0.0, 0.0),
         remedy="Make the optimizer from the parameters of the model that is trained.",
     )
     return decided_by_trial(evidence, fault, [CURE])
@@ -59,6 +60,7 @@ CAUSE = Cause(
     Stage.OPTIMIZER,
     "the optimizer holds other tensors than the model uses",
     judge,
-    ("coverage",),
+    needs=(Coverage,),
+    limits=(MIN_EFFECT_NATS,),
     overlaps=("unregistered_parameters",),
 )

@@ -1,16 +1,16 @@
 """The update is not the one of the optimizer's rule.
 
 What it means
-    Bias correction is missing, decay is coupled where it should not be, moments are lost or mixed
-    up: the step is not what the textbook says for these settings.
+    Bias correction is missing, weight decay is coupled where it should not be, moments are lost or
+    mixed up: the step is not what the textbook rule gives for these settings.
 
 Why training fails
     Steps are too long at first, too short later, or in another direction.
 
 How it is judged
-    The applied update against the rule in float64 from the recorded state: torch's optimizers
-    against their own plain code, others against the rules of the Adam family and SGD. A rule known
-    to be flawed that explains it is named. Whether it matters is tried: the same run with the
+    The applied update is compared with the rule in float64, from the recorded state: torch's
+    optimizers with their own plain code, others with the rules of the Adam family and SGD. If a
+    flawed rule explains it, that rule is named. Whether it matters is tried: the same run with the
     textbook rule in float64.
 
 How to fix
@@ -23,7 +23,6 @@ When this verdict is wrong
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from lossleuth.causes.reasoning import (
     decided_by_trial,
@@ -31,60 +30,62 @@ from lossleuth.causes.reasoning import (
     optimizer_place,
     rule_place,
 )
-from lossleuth.types.cause import Cause
+from lossleuth.findings.update import UpdateLines, UpdateTruth
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
-TIMES_FLOOR, LEAST = 30.0, 1e-2
+MIN_ERROR = Limit(1e-2, "least share of an update that the rule does not explain")
+MIN_TIMES_FLOOR = Limit(30, "least such share, in multiples of rounding")
+MIN_WRONG_SHARE = Limit(0.5, "share of the recorded updates that wrong ones have to exceed")
 # Rules that are flawed by themselves.
 FLAWED = ("without bias correction", "under the root")
 WANTS = (Change.of("use_rule", rule="AdamW"), Change.of("use_rule", rule="SGD"))
-GAIN = 0.05
-# Of the progress that a textbook rule makes, what an unknown one makes at most to be wrong.
-PROGRESS = 0.5
+MIN_GAIN = Limit(0.05, "least gain, in nats, of a trial with a textbook rule")
+MAX_PROGRESS = Limit(
+    0.5, "largest share of a textbook rule's progress that an unknown rule makes if it is wrong"
+)
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at what rule explains the updates of recorded steps."""
-    known = [u for w in evidence.windows for u in w.get("updates") or ()]
-    known = [u for u in known if u["update_norm"] and math.isfinite(u["error"])]
+    known = [u for u in evidence.all(UpdateTruth) if u.update_norm and math.isfinite(u.error)]
     if not known:
         return untested("no finite update was recorded")
-    wrong = [u for u in known if _is_wrong(u)]
-    if len(wrong) * 2 <= len(known):
+    wrong = [update for update in known if _is_wrong(update)]
+    if len(wrong) <= MIN_WRONG_SHARE * len(known):
         best = known[-1]
-        return refuted(f"updates are those of {best['rule']} within {best['error']:.1e}")
+        return refuted(f"updates are those of {best.rule} within {best.error:.1e}")
     last = wrong[-1]
-    told = f"the rule that explains it best is {last['rule']}, leaving {last['error']:.1%}"
     because = (
-        f"{len(wrong)} of {len(known)} recorded updates by {last['optimizer']} are not what a "
-        f"sound rule gives: {told}; expected 0 % of Adam, AdamW or SGD."
+        f"{len(wrong)} of {len(known)} recorded updates by {last.optimizer} are not what a sound "
+        f"rule gives: {last.rule} explains them best and leaves {last.error:.1%} unexplained; "
+        "expected 0 % of Adam, AdamW or SGD."
     )
     fault = Judgement(
         Status.SUSPECTED,
         because,
         library_place(evidence) or rule_place(evidence) or optimizer_place(evidence),
-        Wrongness("share of the update that no rule explains", last["error"], 0.0, last["floor"]),
+        Wrongness("share of the update that no rule explains", last.error, 0.0, last.floor),
         remedy="Correct the rule, or use torch's own optimizer.",
     )
-    decided = decided_by_trial(evidence, fault, WANTS, least=GAIN)
-    flawed = any(flaw in last["rule"] for flaw in FLAWED)
+    decided = decided_by_trial(evidence, fault, WANTS, min_effect=MIN_GAIN)
+    flawed = any(flaw in last.rule for flaw in FLAWED)
     harm = decided.harm
     proven = decided.status is Status.PROVEN
     # An unknown rule that learns is another rule, and no wrong one.
-    if proven and harm is not None and not flawed and harm.makes_without(PROGRESS):
+    if proven and harm is not None and not flawed and harm.makes_without(MAX_PROGRESS):
         return refuted(f"an unknown rule that learns by itself: {harm.sentence}")
     if decided.status is Status.BENIGN and not flawed:
         return refuted(f"another rule on purpose, or one that does no harm: {decided.because}")
     return decided
 
 
-def _is_wrong(update: Any) -> bool:
-    if any(flaw in update["rule"] for flaw in FLAWED) and update.get("untested") is None:
+def _is_wrong(update: UpdateTruth) -> bool:
+    if update.explained and any(flaw in update.rule for flaw in FLAWED):
         return True
-    error, floor = update["error"], update["floor"]
-    return bool(error > LEAST and error > TIMES_FLOOR * floor)
+    return update.error > MIN_ERROR and update.error > MIN_TIMES_FLOOR * update.floor
 
 
 CAUSE = Cause(
@@ -92,6 +93,8 @@ CAUSE = Cause(
     Stage.OPTIMIZER,
     "the update is not the one of the optimizer's rule",
     judge,
-    ("updates",),
+    needs=(UpdateTruth,),
+    uses=(UpdateLines,),
+    limits=(MIN_ERROR, MIN_TIMES_FLOOR, MIN_WRONG_SHARE, MIN_GAIN, MAX_PROGRESS),
     overlaps=("ascent", "lr_too_high", "lr_too_low", "update_swallowed"),
 )

@@ -1,59 +1,57 @@
 """Rounding harms the gradient.
 
 What it means
-    Sums, softmaxes or products in a low precision make a gradient that is noticeably another one
-    than exact arithmetic would make.
+    Sums, softmaxes or products in low precision make a gradient that differs noticeably from that
+    of exact arithmetic.
 
 Why training fails
-    It nearly never does: the noise of a batch is larger by orders of magnitude. It is here to be
-    ruled out with a number.
+    It hardly ever does: the noise of a batch is larger by orders of magnitude. This cause exists to
+    be ruled out with a number.
 
 How it is judged
     The step is replayed in float64 and in the recorded types: the distance of the two gradients is
-    what rounding does. Only where it is a good part of the gradient is it tried whether exact
+    what rounding does. Only where that is a good part of the gradient is it tried whether true
     gradients help.
 
 How to fix
     Keep the operation with the largest error in float32.
 
 When this verdict is wrong
-    When the error is systematic and small, over very many steps.
+    When the error is small and always points the same way, over very many steps.
 """
 
 from __future__ import annotations
 
 from lossleuth.causes.reasoning import decided_by_trial, finite
-from lossleuth.types.cause import Cause
+from lossleuth.findings.gradient import GradientTruth
+from lossleuth.findings.precision import OperationError
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
-# Share of the gradient that rounding has to be.
-LEAST = 0.2
-GAIN = 0.02
+MAX_ROUNDING = Limit(0.2, "largest share of the gradient that ordinary rounding changes")
+MIN_GAIN = Limit(0.02, "least gain, in nats, of a trial with true gradients")
 CURE = Change.of("follow_true_gradient")
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at what the replay in the recorded types loses."""
-    truths = [t for w in evidence.windows for t in w.get("gradient_truth") or ()]
-    floors = finite(t["floor"] for t in truths if t.get("untested") is None)
+    floors = finite(truth.floor for truth in evidence.all(GradientTruth))
     if not floors:
-        reasons = [t["untested"] for t in truths if t.get("untested")]
-        return untested(reasons[0] if reasons else "no finite gradient was recorded")
+        return untested("no finite gradient was recorded")
     worst = max(floors)
-    if not worst > LEAST:
+    if worst <= MAX_ROUNDING:
         return refuted(f"rounding changes the gradient by {worst:.1e} of its size")
-    errors = [e for w in evidence.windows for e in w.get("precision") or ()]
-    first = max(errors, key=lambda e: e["error"], default=None)
+    first = max(evidence.all(OperationError), key=lambda found: found.error, default=None)
     fault = Judgement(
         Status.SUSPECTED,
         f"Rounding changes the gradient by {worst:.0%} of its size; in float32 it is about 1e-7.",
-        None if first is None else Where(first["file"], first["line"], first["module"]),
+        None if first is None else Where(first.file, first.line, first.module),
         Wrongness("share of the gradient that is rounding", worst, 0.0, 1e-6),
         remedy="Keep the operation with the largest error in float32.",
     )
-    return decided_by_trial(evidence, fault, [CURE], least=GAIN)
+    return decided_by_trial(evidence, fault, [CURE], min_effect=MIN_GAIN)
 
 
 CAUSE = Cause(
@@ -61,6 +59,8 @@ CAUSE = Cause(
     Stage.PRECISION,
     "rounding harms the gradient",
     judge,
-    ("gradient_truth", "precision"),
+    needs=(GradientTruth,),
+    uses=(OperationError,),
+    limits=(MAX_ROUNDING, MIN_GAIN),
     overlaps=("overflow",),
 )

@@ -1,16 +1,16 @@
 """Updates are too small for the type of the weights.
 
 What it means
-    A weight plus its update is the weight again: in bfloat16 anything below 1/256 of a weight is
-    lost in rounding.
+    A weight plus its update rounds to the old weight: in bfloat16 an update below about 1/256 of
+    the weight is lost.
 
 Why training fails
     Large weights stand still while small ones move; late in training nothing moves at all.
 
 How it is judged
     The share of each tensor's wanted update, by norm, that is lost because weights did not change,
-    weighed by the tensors' elements. Whether it matters is tried: the same run with the update kept
-    in float64 and rounded only where stored.
+    weighted by the number of elements of each tensor. Whether it matters is tried: the same run
+    with the textbook rule in float64, where weights are rounded only when they are stored.
 
 How to fix
     Keep weights in float32 and compute in half precision (autocast), or use stochastic rounding.
@@ -22,42 +22,29 @@ When this verdict is wrong
 from __future__ import annotations
 
 import math
+import statistics
 
 from lossleuth.causes.reasoning import decided_by_trial, finite, optimizer_place
-from lossleuth.types.cause import Cause
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
-LEAST = 0.3
-GAIN = 0.03
+MIN_LOST_SHARE = Limit(0.3, "least share of an update, in the median of all steps, that is lost")
+MIN_GAIN = Limit(0.03, "least gain, in nats, of a trial that keeps the updates")
 WANTS = (Change.of("use_rule", rule="AdamW"), Change.of("use_rule", rule="SGD"))
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Weigh what is swallowed by the elements of each tensor."""
-    swallowed = evidence.columns.get("swallowed_share")
-    updates = evidence.columns.get("update_rms")
-    if not swallowed or not updates:
-        return untested("what is lost of an update was not measured")
-    rates = finite(evidence.series("lr"))
-    if rates and not max(rates):
+    shares = _lost_shares(evidence)
+    rates = finite(evidence.learning_rates)
+    if shares and rates and not max(rates):
         return untested("at a learning rate of 0 there is no update to be lost")
-    shares = []
-    for lost, made in zip(swallowed, updates, strict=False):
-        pairs = [
-            (x, n)
-            for x, u, n in zip(lost, made, evidence.sizes, strict=False)
-            if math.isfinite(x) and not math.isnan(u)
-        ]
-        total = sum(n for _, n in pairs)
-        if total:
-            shares.append(sum(x * n for x, n in pairs) / total)
     if not shares:
         return untested("what is lost of an update was not measured")
-    shares.sort()
-    usual = shares[len(shares) // 2]
-    if usual < LEAST:
+    usual = statistics.median_high(shares)
+    if usual < MIN_LOST_SHARE:
         return refuted(f"{usual:.1e} of an update is lost in rounding in the median")
     because = (
         f"{usual:.0%} of an update, by norm, is lost in the rounding of the weights in the median "
@@ -70,7 +57,23 @@ def judge(evidence: Evidence) -> Judgement:
         Wrongness("share of the update swallowed", usual, 0.0, 0.01),
         remedy="Keep the weights in float32 and compute in half precision with autocast.",
     )
-    return decided_by_trial(evidence, fault, WANTS, least=GAIN)
+    return decided_by_trial(evidence, fault, WANTS, min_effect=MIN_GAIN)
+
+
+def _lost_shares(evidence: Evidence) -> list[float]:
+    """The lost share of each step's update, over the elements of all tensors with a reading."""
+    readings = evidence.readings
+    found = []
+    for lost, made in zip(readings.swallowed_share, readings.update_rms, strict=False):
+        known = [
+            (part, size)
+            for part, update, size in zip(lost, made, evidence.sizes, strict=False)
+            if math.isfinite(part) and not math.isnan(update)
+        ]
+        total = sum(size for _, size in known)
+        if total:
+            found.append(sum(part * size for part, size in known) / total)
+    return found
 
 
 CAUSE = Cause(
@@ -78,6 +81,6 @@ CAUSE = Cause(
     Stage.PRECISION,
     "updates are too small for the type of the weights",
     judge,
-    ("swallowed_share",),
+    limits=(MIN_LOST_SHARE, MIN_GAIN),
     overlaps=("lr_too_low", "update_rule_wrong", "lr_zero", "never_steps"),
 )

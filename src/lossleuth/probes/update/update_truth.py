@@ -123,10 +123,8 @@ def _best_fit(update: Update, name: str, moved: list[Tensor], size: float) -> Up
     floor = _rounding([w.double() for w in update.after], update.after) / size
     rounding = [w.abs().double() * torch.finfo(w.dtype).eps for w in update.after]
     floor = max(floor, norm(rounding) / size)
-    if not left <= EXPLAINED + floor:
-        reason = "no known rule explains the update"
-        return UpdateTruth(name, rule.name, left, floor, size, untested=reason)
-    return UpdateTruth(name, rule.name, left, floor, size)
+    explained = left <= EXPLAINED + floor
+    return UpdateTruth(name, rule.name, left, floor, size, explained)
 
 
 def _unexplained(rule: Rule, known: Facts) -> float:
