@@ -16,6 +16,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "lossleuth"
 LAYERS = (
     {"types"},
     {"files", "number_formats", "places", "settings", "source_lines"},
+    {"run_directory"},
     {"record"},
     {"native"},
     {"kernels"},

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lossleuth.examiner.printed_numbers import printed_between
-from lossleuth.observe.launch.program import ENDING
 from lossleuth.record.read import Record
+from lossleuth.run_directory import ENDING
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence
 

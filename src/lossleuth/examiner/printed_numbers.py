@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lossleuth.observe.launch.executor import OUTPUT
+from lossleuth.run_directory import OUTPUT
 
 NUMBER = re.compile(rb"(?<![\w.])[-+]?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?(?![\w.]*\w)")
 # What is read of the output of one evaluation, and numbers in it that are kept: the last of each.

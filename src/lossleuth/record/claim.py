@@ -16,9 +16,9 @@ from pathlib import Path
 
 from lossleuth.files import make_directory
 from lossleuth.record import frames
+from lossleuth.run_directory import RECORD as FILE_NAME
 from lossleuth.types.errors import BadInput
 
-FILE_NAME = "record.log"
 _MOST_RUNS = 10_000
 # A header torn by a crash is smaller; anything larger is somebody's data.
 _LARGEST_REMAINS = 1 << 20

@@ -58,7 +58,7 @@ def test_a_wrong_gradient_is_suspected_at_its_place_until_replaced(
 def test_a_function_is_blamed_before_the_sum_and_cured_by_itself(found: Any) -> None:
     fault = seen(**found)
     judged = judge(fault)
-    assert (judged.status, judged.wants) == (Status.SUSPECTED, (SWIFT,))
+    assert (judged.status, judged.trials_wanted) == (Status.SUSPECTED, (SWIFT,))
     assert judged.where == Where("norm.py", 32) and "backward of FusedNorm" in judged.because
     proven = judge(tried(fault, SWIFT, 2.0))
     assert (proven.status, proven.cure) == (Status.PROVEN, SWIFT)
@@ -68,9 +68,9 @@ def test_a_function_is_blamed_before_the_sum_and_cured_by_itself(found: Any) -> 
 def test_where_torch_cannot_differentiate_a_forward_the_whole_step_is_replayed() -> None:
     fault = seen(**function(0.5))
     failed = {SWIFT: "it made 0 steps, where 80 were expected"}
-    assert judge(replace(fault, failed=failed)).wants == (CURE,)
+    assert judge(replace(fault, failed=failed)).trials_wanted == (CURE,)
     both = {"functions": [*function(0.5)["functions"], *function(0.2, name="Act")["functions"]]}
-    assert judge(seen(**both)).wants == (
+    assert judge(seen(**both)).trials_wanted == (
         Change.of("differentiate_forward", functions="Act,FusedNorm"),
     )
 
@@ -78,7 +78,7 @@ def test_where_torch_cannot_differentiate_a_forward_the_whole_step_is_replayed()
 def test_the_one_library_that_is_no_package_is_blamed_for_its_function() -> None:
     fault = seen(provenance={"libraries": ["fast.so", "notes.txt"]}, **function(0.5))
     assert judge(fault).where == Where("fast.so", None, "FusedNorm")
-    assert judge(fault).wants == (CURE,)
+    assert judge(fault).trials_wanted == (CURE,)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ SEED = 4711
 class ShuffleLabels(FollowCrossEntropy):
     """Another permutation for each batch, the same ones in every run."""
 
+    wants_tape = True
+
     def __init__(self) -> None:
         super().__init__()
         self._generator = torch.Generator().manual_seed(SEED)

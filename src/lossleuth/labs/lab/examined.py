@@ -16,6 +16,7 @@ from lossleuth.catalogue import cause
 from lossleuth.labs.lab.cells import HEALTHY, HOSTS, INVENTED, PEERS, Cell
 from lossleuth.labs.lab.programs.planting import fault_of
 from lossleuth.labs.lab.rows import Row, digest
+from lossleuth.types.change import Change
 from lossleuth.types.errors import BadInput
 
 PACKAGE = Path(lossleuth.__file__).parent
@@ -113,7 +114,7 @@ def _blamed(cell: Cell, found: Verdict) -> dict[str, Any]:
 
 def _effect(harm: Verdict) -> dict[str, Any]:
     return {
-        "change": harm["change"],
+        "change": Change.from_json(harm["change"]).sentence,
         "nats": _finite(harm["nats"]),
         "error": _finite(harm["error"]),
         "seeds": harm["seeds"],
