@@ -5,10 +5,9 @@ What is gathered here is judged by `judge`, which also says what is to be tried 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from lossleuth.catalogue import chosen_causes
 from lossleuth.examiner.observing import Look, Observing
@@ -159,11 +158,12 @@ class Examination:
                 break
             self._progress(f"{change.sentence} made no difference: trying it {times} times as long")
             found = trials.run_longer(change, self._request.seeds, times)
+            known = self._evidence
             # What came to no end leaves the shorter trial standing.
             if isinstance(found, Effect) and found.seeds < self._request.seeds:
-                self._update(longer={**self._evidence.longer, change: found})
+                self._update(replace(known, longer={**known.longer, change: found}))
             elif isinstance(found, Effect):
-                self._update(effects={**self._evidence.effects, change: found})
+                self._update(replace(known, effects={**known.effects, change: found}))
 
     def _try_one_batch(self) -> None:
         """Where nothing says why a run does not learn, see whether it can learn one batch."""
@@ -175,7 +175,7 @@ class Examination:
         trials = self._trials(self._request.run.overfit, first)
         found = trials.run([OVERFIT], 1)[OVERFIT]
         if isinstance(found, Effect):
-            self._update(0, effects={**first.effects, OVERFIT: found})
+            self._update(replace(first, effects={**first.effects, OVERFIT: found}), 0)
 
     def _trials(self, directory: Path, evidence: Evidence) -> Trials:
         """Trials on top of a look."""
@@ -194,13 +194,13 @@ class Examination:
         """Take in what trials found, or why they gave nothing."""
         effects = {c: found for c, found in answers.items() if isinstance(found, Effect)}
         failed = {c: found for c, found in answers.items() if isinstance(found, str)}
-        evidence = self._evidence
-        self._update(effects={**evidence.effects, **effects}, failed={**evidence.failed, **failed})
+        known = self._evidence
+        effects, failed = {**known.effects, **effects}, {**known.failed, **failed}
+        self._update(replace(known, effects=effects, failed=failed))
 
-    def _update(self, number: int = -1, **trials: Mapping[Change, Any]) -> None:
-        """Put other trials into a look: the last one, unless another is named."""
-        look = self._looks[number]
-        self._looks[number] = replace(look, evidence=replace(look.evidence, **trials))
+    def _update(self, evidence: Evidence, number: int = -1) -> None:
+        """Put evidence with other trials into a look: the last one, unless another is named."""
+        self._looks[number] = replace(self._looks[number], evidence=evidence)
 
     # handing over
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, get_args
 
 from lossleuth.files import replace_file
 from lossleuth.judge.schema_1 import upgraded
@@ -26,12 +26,39 @@ SCHEMA = 2
 INTERNAL = frozenset(("trials_wanted",))
 ONLY_IN_DETAILS = frozenset(("cure",))
 
+Answer = Literal["proven", "suspected", "healthy", "cannot_tell"]
+
+
+class VerdictFile(TypedDict):
+    """The file verdict.json."""
+
+    schema: int
+    """Version of this form."""
+    status: Answer
+    """The answer; healthy only where nothing is there and the run is seen to learn."""
+    causes: list[dict[str, Any]]
+    """What is there, the answer first: proven before suspected before benign."""
+    refuted: list[str]
+    """Ids of causes that were tested and are not there."""
+    untested: list[str]
+    """Ids of causes that could not be tested."""
+    errored: list[str]
+    """Ids of causes whose judge failed."""
+    details: dict[str, dict[str, Any]]
+    """The judgement of every cause, by its id; fields that do not apply are left out."""
+    notes: list[str]
+    """What was seen of the run as a whole, in plain sentences."""
+    steps: int
+    """Steps that were observed."""
+    seconds: float
+    """How long the examination took; 0 where a saved run was judged."""
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer. `status` is proven, suspected, healthy or cannot_tell."""
+    """The answer."""
 
-    status: str
+    status: Answer
     # The judgement of every cause by its id, in the order of the ladder.
     judgements: Mapping[str, Judgement]
     # The causes that are there, the answer first.
@@ -57,7 +84,7 @@ class Verdict:
         """The causes of that status."""
         return [i for i, j in self.judgements.items() if j.status is status]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> VerdictFile:
         """The public form, strict JSON."""
         return {
             "schema": SCHEMA,
@@ -87,16 +114,16 @@ class Verdict:
             known = json.loads(path.read_text(encoding="utf-8"))
             if known["schema"] == 1:
                 known = upgraded(known)
-            if known["schema"] == SCHEMA:
+            if known["schema"] == SCHEMA and known["status"] in get_args(Answer):
                 return cls(
-                    status=str(known["status"]),
+                    status=known["status"],
                     judgements={i: _judgement(found) for i, found in known["details"].items()},
                     ranked=[found["id"] for found in known["causes"]],
                     steps=int(known["steps"]),
                     seconds=float(known["seconds"]),
                     notes=tuple(map(str, known["notes"])),
                 )
-            found = f"schema {known['schema']} in {path}"
+            found = f"schema {known['schema']}, status {known['status']} in {path}"
         except OSError:
             found = f"none in {directory}"
         except (ValueError, KeyError, TypeError, AttributeError):
