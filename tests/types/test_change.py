@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import string
 
 import pytest
 from hypothesis import given
@@ -33,11 +34,15 @@ def test_a_run_that_was_lost_makes_no_progress() -> None:
     assert effect(0.5).makes_without(0.5)
 
 
-NAMES = st.from_regex(r"[a-z_]{1,12}", fullmatch=True)
-TEXTS = st.text() | st.sampled_from(["p, q", "a=b", "f(x)", ")", "(", "", "nan", "1e5", "True"])
+NAMES = st.text("abz_", min_size=1, max_size=6)
+TEXTS = st.text(string.printable + "é∞\u2028", max_size=8) | st.sampled_from(
+    ["p, q", "a=b", "f(x)", ")", "(", "", "nan", "1e5", "True"]
+)
 OPTIONS = st.booleans() | st.integers() | st.floats() | TEXTS.filter(lambda t: t not in NON_FINITE)
 CHANGES = st.builds(
-    lambda name, options: Change.of(name, **options), NAMES, st.dictionaries(NAMES, OPTIONS)
+    lambda name, options: Change.of(name, **options),
+    NAMES,
+    st.dictionaries(NAMES, OPTIONS, max_size=3),
 )
 
 
