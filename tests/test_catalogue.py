@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lossleuth.causes
-from lossleuth.catalogue import HEADINGS, cause, causes, page
+from lossleuth.catalogue import HEADINGS, cause, causes, chosen_causes, page
 from lossleuth.types.cause import Cause
 from lossleuth.types.errors import BadInput
 from lossleuth.types.judgement import Stage
@@ -64,3 +64,10 @@ def test_a_measured_dose_is_on_the_page(tmp_path: Path, monkeypatch: pytest.Monk
     known["lr_too_high"]["smallest_proven"] = None  # type: ignore[assignment]  # none at all
     path.write_text(json.dumps(known))
     assert "none is proven" in page(cause("lr_too_high"))
+
+
+def test_causes_are_chosen_by_name() -> None:
+    assert [c.id for c in chosen_causes(["label_offset"])] == ["label_offset"]
+    assert len(chosen_causes([])) > 30
+    with pytest.raises(BadInput, match="see `lossleuth causes` for all of them"):
+        chosen_causes(["label_offset", "bad_luck"])

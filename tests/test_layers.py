@@ -19,6 +19,7 @@ LAYERS = (
     {"types.evidence"},
     {"types.cause"},
     {"files", "number_formats", "places", "settings", "source_lines"},
+    {"run_directory"},
     {"record"},
     {"native"},
     {"kernels"},

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossleuth.examiner.commands import examine_script
-from lossleuth.examiner.examination import Examination, Request
+from lossleuth.examiner.examination import Examination
+from lossleuth.examiner.request import Request
 from lossleuth.judge.verdict import Verdict
 from lossleuth.report.writing import write_reports
 
@@ -61,7 +62,14 @@ def examine(
     from lossleuth.examiner.in_process import InProcess
 
     with tempfile.TemporaryDirectory() as folder:
-        request = Request("the step function", Path(folder), steps, budget, seeds, trials)
+        request = Request(
+            name="the step function",
+            out=Path(folder),
+            steps=steps,
+            budget=budget,
+            seeds=seeds,
+            trials=trials,
+        )
         executor = InProcess(step_function, model, optimizer, batches)
         return Examination(executor, request).run()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -47,6 +48,17 @@ def cause(identifier: str) -> Cause:
         found = f"{identifier!r}"
         raise BadInput("the id of a cause", found, "see `lossleuth causes` for all of them")
     return known[identifier]
+
+
+def chosen_causes(only: Sequence[str]) -> list[Cause]:
+    """The causes asked for, or all; BadInput if there is no such cause."""
+    known = {c.id for c in causes()}
+    for identifier in only:
+        if identifier not in known:
+            raise BadInput(
+                "ids of causes", repr(identifier), "see `lossleuth causes` for all of them"
+            )
+    return [c for c in causes() if not only or c.id in only]
 
 
 def page(cause: Cause) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ def test_a_verdict_has_the_promised_shape_and_no_field_more() -> None:
         (answers.Where, full["where"]),
         (answers.Wrongness, full["wrongness"]),
         (answers.Harm, full["harm"]),
+        (answers.Change, full["harm"]["change"]),
         (answers.Detail, known["details"]["full"]),
     ]
     assert [(m.__name__, fields_of(m) ^ set(d)) for m, d in pairs if fields_of(m) != set(d)] == []
@@ -71,6 +73,36 @@ def test_numbers_that_json_has_not_stay_words() -> None:
     assert (harm.nats, harm.without, harm.error) == ("Infinity", "NaN", 0.1)
 
 
+@dataclass
+class Small:
+    """A type of which something is answered."""
+
+    size: float
+    """How large it is."""
+    status: Status = Status.PROVEN
+    """What is known of it."""
+    hidden: int = 0
+
+
+def test_a_shape_follows_the_fields_of_a_type_and_their_words() -> None:
+    shape = answers.shape_of(Small, "Little", without=frozenset({"hidden"}), whole=False)
+    described = shape.model_json_schema()
+    assert (described["title"], described["required"]) == ("Little", ["size"])
+    assert set(described["properties"]) == {"size", "status"}
+    assert described["properties"]["size"]["description"] == "How large it is."
+    assert shape.model_validate({"size": "NaN"}).model_dump(exclude_unset=True) == {"size": "NaN"}
+    for wrong in ({}, {"size": "large"}, {"size": 1.0, "status": "unheard of"}):
+        with pytest.raises(ValidationError):
+            shape.model_validate(wrong)
+
+
+def test_a_cause_that_is_there_is_not_refuted() -> None:
+    known = whole()
+    known["causes"][0]["status"] = "refuted"
+    with pytest.raises(ValidationError, match="proven"):
+        answers.Verdict.model_validate(known)
+
+
 SHAPES = [
     shape
     for shape in vars(answers).values()
@@ -88,7 +120,7 @@ def test_the_guide_tells_of_every_field_of_a_verdict() -> None:
     text = GUIDE.read_text(encoding="utf-8")
     shapes = (
         *(answers.Verdict, answers.FoundCause, answers.Where, answers.Wrongness),
-        *(answers.Harm, answers.Detail, answers.Examined),
+        *(answers.Harm, answers.Change, answers.Detail, answers.Examined),
     )
     named = {field for shape in shapes for field in fields_of(shape)}
     assert {field for field in named if f"`{field}`" not in text} == set()

@@ -129,7 +129,7 @@ def test_its_page_has_all_headings_in_order_each_with_words(cause: Cause) -> Non
 def test_nothing_seen_is_no_reason_to_blame_and_not_green(cause: Cause) -> None:
     judgement = cause.judged(Evidence())
     assert judgement.status is Status.UNTESTED
-    assert judgement.because and not judgement.wants
+    assert judgement.because and not judgement.trials_wanted
 
 
 @EVERY

@@ -73,7 +73,7 @@ def test_an_answer_over_three_seeds_outranks_a_glance_at_one() -> None:
 
 def test_the_most_hopeful_of_several_glances_is_asked_for() -> None:
     evidence = tried(tried(Evidence(), LOW, 0.3, seeds=1), HIGH, 0.6, seeds=1)
-    assert decide(evidence).wants == (HIGH,)
+    assert decide(evidence).trials_wanted == (HIGH,)
     assert decide(tried(Evidence(), HIGH, 0.0, seeds=1)).status is Status.BENIGN
 
 
@@ -84,7 +84,7 @@ def test_a_gain_below_what_matters_proves_nothing(nats: float, status: Status) -
 
 def test_one_failed_trial_does_not_silence_the_other() -> None:
     failed = without_trial(Evidence(), [LOW])
-    assert decide(failed).wants == (LOW, HIGH)
+    assert decide(failed).trials_wanted == (LOW, HIGH)
     assert decide(tried(failed, HIGH, 0.5)).status is Status.PROVEN
     assert REASON in decide(without_trial(Evidence(), [LOW, HIGH])).because
 

@@ -48,7 +48,7 @@ def test_a_healthy_script_ends_with_0_and_a_file(
     assert done.returncode == 0
     assert done.stdout.startswith("Healthy: ")
     found = json.loads((tmp_path / "out" / "verdict.json").read_text())
-    assert (found["schema"], found["status"], found["steps"]) == (1, "healthy", 40)
+    assert (found["schema"], found["status"], found["steps"]) == (2, "healthy", 40)
     assert (found["causes"], found["errored"]) == ([], [])
     # What the script prints is not for the reader of a verdict.
     assert "Traceback" not in done.stderr

@@ -13,13 +13,12 @@ from small_examinations import says
 
 from lossleuth.catalogue import HEADINGS, causes
 from lossleuth.examiner.commands import (
-    _free,
     as_json,
     examine_script,
     explained,
     listed,
 )
-from lossleuth.examiner.rejudge import examine_record
+from lossleuth.examiner.rejudge import rejudge
 from lossleuth.judge.verdict import Verdict
 from lossleuth.record.write import RecordWriter
 from lossleuth.types.change import Change as Changed
@@ -41,9 +40,9 @@ def test_a_saved_record_is_judged_again_without_torch(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['torch'] = None\n"
         "from pathlib import Path\n"
-        "from lossleuth.examiner.rejudge import examine_record\n"
+        "from lossleuth.examiner.rejudge import rejudge\n"
         "from lossleuth.examiner.commands import as_json\n"
-        f"print(as_json(examine_record(Path({str(run)!r}))))\n"
+        f"print(as_json(rejudge(Path({str(run)!r}))))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -58,9 +57,9 @@ def test_a_saved_record_is_judged_again_without_torch(tmp_path: Path) -> None:
 
 def test_a_watched_run_is_judged_as_well(tmp_path: Path) -> None:
     run = falling(tmp_path / "run") / "observed"
-    assert examine_record(run).steps == 20
+    assert rejudge(run).steps == 20
     with pytest.raises(BadInput):
-        examine_record(tmp_path / "gone")
+        rejudge(tmp_path / "gone")
 
 
 def test_a_verdict_with_infinities_is_printed_as_strict_json() -> None:
@@ -80,18 +79,6 @@ def test_a_page_is_printed_whole() -> None:
     assert all(heading in explained("label_offset") for heading in HEADINGS)
     with pytest.raises(BadInput, match="the id of a cause"):
         explained("nonsense")
-
-
-def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
-    wanted = tmp_path / "run"
-    assert _free(wanted) == wanted
-    # Empty, it is free.
-    assert _free(wanted) == wanted
-    (wanted / "verdict.json").write_text("{}")
-    assert _free(wanted) == tmp_path / "run-2"
-    (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match="a file at"):
-        _free(tmp_path / "file")
 
 
 @pytest.mark.parametrize(

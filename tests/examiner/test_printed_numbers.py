@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lossleuth.examiner.printed_numbers import numbers_in, printed_between
-from lossleuth.observe.launch.executor import OUTPUT
+from lossleuth.run_directory import OUTPUT
 
 
 @pytest.mark.parametrize(

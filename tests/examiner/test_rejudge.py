@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lossleuth.examiner.rejudge import examine_record, look_of
+from lossleuth.examiner.rejudge import rejudge
 from lossleuth.record.write import RecordWriter
 from lossleuth.types.change import Change
 from lossleuth.types.judgement import Status
@@ -28,24 +28,16 @@ def trial(directory: Path, losses: list[float], seed: int, *changes: Change) -> 
     saved(directory, losses, header)
 
 
-def test_the_look_that_a_verdict_rests_on_is_found(tmp_path: Path) -> None:
-    assert look_of(tmp_path) == tmp_path
-    (tmp_path / "observed").mkdir()
-    assert look_of(tmp_path) == tmp_path / "observed"
-    (tmp_path / "observed-by-hand").mkdir()
-    assert look_of(tmp_path) == tmp_path / "observed-by-hand"
-
-
 def test_saved_trials_count_as_they_did(tmp_path: Path) -> None:
     rising = [3.0 + 0.05 * i for i in range(40)]
     falling = [3.0 - 0.05 * i for i in range(40)]
     saved(tmp_path / "observed", rising)
-    without = examine_record(tmp_path)
+    without = rejudge(tmp_path)
     lower = Change.of("scale_lr", factor=0.1)
     for seed in range(3):
         trial(tmp_path / "trials" / "0" / f"{seed}a", rising, seed)
         trial(tmp_path / "trials" / "0" / f"{seed}b", [x - seed for x in falling], seed, lower)
-    again = examine_record(tmp_path)
+    again = rejudge(tmp_path)
     assert without.judgements["lr_too_high"].harm is None
     harm = again.judgements["lr_too_high"].harm
     assert harm is not None
@@ -55,13 +47,13 @@ def test_saved_trials_count_as_they_did(tmp_path: Path) -> None:
 
 def test_what_was_seen_with_a_cure_in_is_judged_too(tmp_path: Path) -> None:
     saved(tmp_path / "observed", [3.0, 2.9, 2.8])
-    before = examine_record(tmp_path).judgements["lr_too_high"]
+    before = rejudge(tmp_path).judgements["lr_too_high"]
     cured = {"changes": [["hold_lr", {}]], "seed_shift": 0}
     saved(tmp_path / "cured1", [3.0 - 0.05 * i for i in range(40)], cured)
     # Another that cannot be read costs nothing.
     (tmp_path / "cured2").mkdir()
     (tmp_path / "cured2" / "record.log").write_bytes(b"no record")
-    verdict = examine_record(tmp_path)
+    verdict = rejudge(tmp_path)
     after = verdict.judgements["lr_too_high"]
     assert verdict.steps == 3
     assert (before.status, after.status) == (Status.UNTESTED, Status.REFUTED)

@@ -14,7 +14,6 @@ from torch.nn import functional as F
 
 from lossleuth.examiner.in_process import InProcess
 from lossleuth.examiner.trials import (
-    TAPED,
     Measured,
     RunKey,
     Trials,
@@ -23,11 +22,11 @@ from lossleuth.examiner.trials import (
     saved_pairs,
     saved_runs,
 )
-from lossleuth.interventions.registry import kind_of, modules
 from lossleuth.observe.launch.executor import Background, Finished, Plan
 from lossleuth.observe.launch.program import Program
 from lossleuth.record.read import Record
 from lossleuth.record.write import RecordWriter
+from lossleuth.run_directory import RunDirectory
 from lossleuth.types.change import Change, Effect, counted
 
 CHANGE = Change.of("scale_lr", factor=0.1)
@@ -206,7 +205,7 @@ def test_too_short_a_run_is_said_to_be(tmp_path: Path) -> None:
 def test_runs_without_the_change_are_made_once(tmp_path: Path) -> None:
     written = Written(lambda changed, seed: level(2.0))
     sentences: list[str] = []
-    trials = Trials(written, tmp_path, steps=10, seconds=5.0, told=sentences.append)
+    trials = Trials(written, tmp_path, steps=10, seconds=5.0, progress=sentences.append)
     other = Change.of("hold_lr")
     trials.run([CHANGE], 1)
     assert len(written.plans) == 2
@@ -264,10 +263,6 @@ def test_a_null_change_of_a_real_training_has_exactly_no_effect(
     assert found.with_change < found.start
 
 
-def test_all_changes_that_need_every_step_recorded_have_shorter_trials() -> None:
-    assert {name for name in modules() if kind_of(name).wants_tape} == TAPED
-
-
 SCRIPT = """
 import torch
 torch.manual_seed(0)
@@ -309,18 +304,18 @@ def saved(folder: Path, losses: Sequence[float], seed: int, *changes: Change) ->
 def test_saved_trials_give_the_effect_that_they_gave(tmp_path: Path) -> None:
     cure = Change.of("hold_lr")
     for seed in range(3):
-        folder = tmp_path / "0"
+        folder = tmp_path / "trials" / "0"
         saved(folder / f"{seed}a", [3.0] * 20, seed)
         saved(folder / f"{seed}b", [2.0 - 0.1 * seed] * 20, seed, CHANGE)
-        saved(tmp_path / "1" / f"{seed}", [1.0] * 20, seed, cure)
-        saved(tmp_path / "1" / f"{seed}c", [0.5] * 20, seed, cure, CHANGE)
+        saved(tmp_path / "trials" / "1" / f"{seed}", [1.0] * 20, seed, cure)
+        saved(tmp_path / "trials" / "1" / f"{seed}c", [0.5] * 20, seed, cure, CHANGE)
     # A longer trial of one seed alone decides nothing that three have decided.
-    saved(tmp_path / "0" / "long", [3.0] * 40, 0)
-    saved(tmp_path / "0" / "longer", [9.0] * 40, 0, CHANGE)
-    saved(tmp_path / "0" / "alone", [9.0] * 60, 1, CHANGE)
-    (tmp_path / "0" / "broken").mkdir()
-    (tmp_path / "0" / "broken" / "record.log").write_bytes(b"")
-    known = saved_runs(tmp_path)
+    saved(tmp_path / "trials" / "0" / "long", [3.0] * 40, 0)
+    saved(tmp_path / "trials" / "0" / "longer", [9.0] * 40, 0, CHANGE)
+    saved(tmp_path / "trials" / "0" / "alone", [9.0] * 60, 1, CHANGE)
+    (tmp_path / "trials" / "0" / "broken").mkdir()
+    (tmp_path / "trials" / "0" / "broken" / "record.log").write_bytes(b"")
+    known = saved_runs(RunDirectory(tmp_path))
     found = saved_effects(known, ())
     assert set(found) == {CHANGE, cure}
     assert (found[CHANGE].seeds, found[CHANGE].steps) == (3, 20)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lossleuth.judge.choosing import briefly_tried, joined, missed_evaluations, next_wishes
+from lossleuth.judge.choosing import Wish, briefly_tried, joined, missed_evaluations, next_wish
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Status, Wrongness
@@ -23,14 +23,14 @@ def test_of_several_changes_the_best_on_one_seed_is_tried_on_all() -> None:
     wishes = [("lr_too_high", rates), ("gradient_not_cleared", (ONE,))]
     asked: set[tuple[Change, int]] = set()
     # What one cause asks for by itself needs no choice.
-    assert next_wishes(wishes, {}, {}, asked, 3) == ([ONE], 3)
+    assert next_wish(wishes, {}, {}, asked, 3) == Wish((ONE,), 3)
     asked.add((ONE, 3))
-    assert next_wishes(wishes, {}, {}, asked, 3) == (list(rates), 1)
+    assert next_wish(wishes, {}, {}, asked, 3) == Wish(rates, 1)
     asked |= {(rate, 1) for rate in rates}
     effects = {rates[0]: effect(rates[0], 0.2), rates[1]: effect(rates[1], 0.9)}
-    assert next_wishes(wishes, effects, {}, asked, 3) == ([rates[1]], 3)
+    assert next_wish(wishes, effects, {}, asked, 3) == Wish((rates[1],), 3)
     asked |= {(rate, 3) for rate in rates}
-    assert next_wishes(wishes, effects, {}, asked, 3) is None
+    assert next_wish(wishes, effects, {}, asked, 3) is None
 
 
 def benign(steps: int) -> Judgement:

@@ -7,14 +7,14 @@ import math
 from pathlib import Path
 
 import pytest
-from small_examinations import always, cause, says
+from small_examinations import says
 
-from lossleuth.judge.verdict import FILE, Verdict, ranked
+from lossleuth.judge.verdict import Verdict
 from lossleuth.record.strict_json import number
-from lossleuth.types.cause import Cause
+from lossleuth.run_directory import VERDICT
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
-from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness
+from lossleuth.types.judgement import Judgement, Status, Where, Wrongness
 
 HARM = Effect(Change.of("scale_lr", factor=0.1), math.inf, 0.0, 3, 40, math.inf, 2.5, math.nan)
 JUDGEMENTS = {
@@ -43,9 +43,9 @@ def test_the_public_form_is_that_of_the_design() -> None:
     found = whole().as_json()
     assert set(found) == {
         *("schema", "status", "causes", "refuted", "untested", "errored", "details"),
-        *("steps", "seconds"),
+        *("notes", "steps", "seconds"),
     }
-    assert (found["schema"], found["status"]) == (1, "proven")
+    assert (found["schema"], found["status"]) == (2, "proven")
     assert (found["steps"], found["seconds"]) == (60, 12.346)
     assert [c["id"] for c in found["causes"]] == ["lr_too_high", "overflow", "label_offset"]
     assert [c["status"] for c in found["causes"]] == ["proven", "suspected", "benign"]
@@ -61,7 +61,7 @@ def test_a_cause_has_all_its_fields_whatever_is_known() -> None:
     fields = {"id", "status", "because", "where", "wrongness", "harm", "remedy"}
     assert set(first) == set(second) == fields
     assert first["where"] == {"file": "train.py", "line": 7, "module": "head"}
-    assert first["harm"]["change"] == "scale_lr(factor=0.1)"
+    assert first["harm"]["change"] == {"name": "scale_lr", "options": {"factor": 0.1}}
     assert (second["where"], second["wrongness"], second["harm"]) == (None, {}, None)
 
 
@@ -70,7 +70,7 @@ def test_the_file_is_strict_json_with_infinity_as_a_word(tmp_path: Path) -> None
         raise AssertionError(token)
 
     path = whole().write(tmp_path)
-    assert path == tmp_path / FILE
+    assert path == tmp_path / VERDICT
     found = json.loads(path.read_text(), parse_constant=refuse)
     assert found == whole().as_json()
     harm = found["causes"][0]["harm"]
@@ -86,29 +86,15 @@ def test_the_exit_code_says_whether_something_was_found(status: str, code: int) 
     assert Verdict(status, {}, [], 0, 0.0).exit_code == code
 
 
-def test_what_is_proven_comes_first_and_earlier_stages_before_later_ones() -> None:
-    judges: dict[Cause, Judgement] = {
-        cause(i, always(j), stage): j
-        for i, stage, j in [
-            ("benign_data", Stage.DATA, says(Status.BENIGN)),
-            ("suspected_data", Stage.DATA, says(Status.SUSPECTED)),
-            ("proven_rate", Stage.OPTIMIZER, says(Status.PROVEN)),
-            ("proven_loss", Stage.LOSS, says(Status.PROVEN)),
-            ("refuted", Stage.DATA, says(Status.REFUTED)),
-            ("untested", Stage.DATA, says(Status.UNTESTED)),
-        ]
-    }
-    found = ranked(list(judges), {c.id: j for c, j in judges.items()})
-    assert found == ["proven_loss", "proven_rate", "suspected_data", "benign_data"]
-
-
 def test_what_was_written_can_be_read_back(tmp_path: Path) -> None:
     wrong = Wrongness("the rate", 3.0, 1.0, 0.0)
     harm = HARM._replace(start=4.0)
     cure = Change.of("use_rule", rule="AdamW")
-    proven = Judgement(Status.PROVEN, "3", Where("t.py", 7), wrong, harm, "lower it", (), cure)
+    proven = Judgement(
+        Status.PROVEN, "3", Where("t.py", 7), wrong, harm, remedy="lower it", cure=cure
+    )
     known = {**JUDGEMENTS, "lr_too_high": proven}
-    before = Verdict("proven", known, ["lr_too_high"], 60, 12.346)
+    before = Verdict("proven", known, ["lr_too_high"], 60, 12.346, ("it rises",))
     before.write(tmp_path)
     assert Verdict.read(tmp_path) == before
 
@@ -117,7 +103,7 @@ def test_what_was_written_can_be_read_back(tmp_path: Path) -> None:
 def test_another_file_is_refused_in_a_sentence(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadInput, match="none in"):
         Verdict.read(tmp_path)
-    (tmp_path / FILE).write_text(text)
+    (tmp_path / VERDICT).write_text(text)
     with pytest.raises(BadInput, match="another kind of file"):
         Verdict.read(tmp_path)
 

@@ -11,7 +11,8 @@ from recorded import run_script, started, write_small
 
 from lossleuth.record import claim as claiming
 from lossleuth.record import frames
-from lossleuth.record.claim import FILE_NAME, claim, is_held
+from lossleuth.record.claim import claim, is_held
+from lossleuth.run_directory import RECORD
 from lossleuth.types.errors import BadInput
 
 HOLD = """
@@ -42,16 +43,16 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     with started(HOLD, tmp_path / "run") as process:
         assert process.line() == str(tmp_path / "run")
         process.kill()
-    assert (tmp_path / "run" / FILE_NAME).exists()
+    assert (tmp_path / "run" / RECORD).exists()
     assert claimed(tmp_path / "run") == tmp_path / "run"
 
 
 @pytest.mark.parametrize("end", [True, False])
 def test_a_record_is_never_overwritten(tmp_path: Path, end: bool) -> None:
     write_small(tmp_path / "run", end=end).close()
-    before = (tmp_path / "run" / FILE_NAME).read_bytes()
+    before = (tmp_path / "run" / RECORD).read_bytes()
     assert claimed(tmp_path / "run") == tmp_path / "run-2"
-    assert (tmp_path / "run" / FILE_NAME).read_bytes() == before
+    assert (tmp_path / "run" / RECORD).read_bytes() == before
 
 
 HEADER = frames.encode(frames.Kind.HEADER, b'{"script":"train.py"}')
@@ -73,15 +74,15 @@ HEADER = frames.encode(frames.Kind.HEADER, b'{"script":"train.py"}')
 def test_only_remains_without_a_record_are_taken_over(
     tmp_path: Path, remains: bytes, taken_over: bool
 ) -> None:
-    (tmp_path / FILE_NAME).write_bytes(remains)
+    (tmp_path / RECORD).write_bytes(remains)
     found = claimed(tmp_path)
     assert (found == tmp_path) == taken_over
-    assert (tmp_path / FILE_NAME).read_bytes() == (b"" if taken_over else remains)
+    assert (tmp_path / RECORD).read_bytes() == (b"" if taken_over else remains)
 
 
 @pytest.mark.parametrize("kind", ["directory", "pipe", "link"])
 def test_something_else_in_the_place_of_the_log_is_left_alone(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "run" / FILE_NAME
+    path = tmp_path / "run" / RECORD
     path.parent.mkdir()
     (tmp_path / "elsewhere").touch()
     if kind == "directory":
@@ -134,7 +135,7 @@ def test_a_read_only_directory_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv (util-linux)")
 def test_the_log_of_another_user_is_left_alone(tmp_path: Path) -> None:
     write_small(tmp_path / "run")
-    (tmp_path / "run" / FILE_NAME).chmod(0o400)
+    (tmp_path / "run" / RECORD).chmod(0o400)
     away = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 else ()
     result = run_script(HOLD, tmp_path / "run", before=away)
     assert result.stdout.strip() == str(tmp_path / "run-2"), result.stderr
@@ -152,7 +153,7 @@ def test_too_many_runs_of_one_name_are_refused(
 
 def test_a_log_is_held_while_its_writer_lives(tmp_path: Path) -> None:
     writer = write_small(tmp_path / "run", end=False)
-    descriptor = os.open(writer.directory / FILE_NAME, os.O_RDONLY)
+    descriptor = os.open(writer.directory / RECORD, os.O_RDONLY)
     try:
         assert is_held(descriptor)
         writer.close()

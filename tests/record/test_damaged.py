@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from recorded import never
 
 from lossleuth.record import frames
-from lossleuth.record.claim import FILE_NAME
 from lossleuth.record.read import Record
 from lossleuth.record.write import RecordWriter
+from lossleuth.run_directory import RECORD
 from lossleuth.types.errors import BadInput
 
 OPENING = len(frames.OPENING)
@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> bytes:
     writer.event("tick", {"a": math.inf})
     writer.step({"step": 1, "loss": math.nan}, None)
     writer.end({"exit": 0})
-    return (tmp_path / "run" / FILE_NAME).read_bytes()
+    return (tmp_path / "run" / RECORD).read_bytes()
 
 
 def contents(record: Record) -> list[str]:

@@ -9,9 +9,9 @@ import pytest
 from recorded import write_small
 
 from lossleuth.record import frames, log, payloads
-from lossleuth.record.claim import FILE_NAME
 from lossleuth.record.frames import Kind
 from lossleuth.record.log import Log
+from lossleuth.run_directory import RECORD
 from lossleuth.types.errors import BadInput
 
 HEADER = frames.encode(Kind.HEADER, b"{}")
@@ -29,7 +29,7 @@ def made(path: Path, *parts: bytes) -> Log:
 
 def test_a_directory_means_the_log_in_it(tmp_path: Path) -> None:
     write_small(tmp_path)
-    assert list(Log(tmp_path).steps) == list(Log(tmp_path / FILE_NAME).steps) == [0, 1, 1, -3]
+    assert list(Log(tmp_path).steps) == list(Log(tmp_path / RECORD).steps) == [0, 1, 1, -3]
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def test_a_directory_means_the_log_in_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_record_is_refused_by_name(tmp_path: Path, content: bytes, found: str) -> None:
-    (tmp_path / FILE_NAME).write_bytes(content)
+    (tmp_path / RECORD).write_bytes(content)
     open_before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(BadInput) as caught:
-        Log(tmp_path / FILE_NAME)
+        Log(tmp_path / RECORD)
     assert found in str(caught.value)
     assert len(list(Path("/proc/self/fd").iterdir())) == open_before
 
@@ -119,7 +119,7 @@ def test_the_size_of_the_pieces_read_makes_no_difference(
 
 def test_a_log_that_grows_byte_by_byte_is_followed(tmp_path: Path) -> None:
     write_small(tmp_path)
-    data = (tmp_path / FILE_NAME).read_bytes()
+    data = (tmp_path / RECORD).read_bytes()
     scan = frames.scan(data[16:])
     ends = [*(16 + frame.start for frame in scan.frames[1:]), len(data)]
     path = tmp_path / "growing"
@@ -150,7 +150,7 @@ def test_a_torn_frame_that_its_writer_replaced_is_read_again(tmp_path: Path) -> 
 def test_a_log_cut_below_what_was_read_is_a_problem_and_no_crash(tmp_path: Path) -> None:
     write_small(tmp_path)
     found = Log(tmp_path)
-    os.truncate(tmp_path / FILE_NAME, 40)
+    os.truncate(tmp_path / RECORD, 40)
     found.refresh()
     assert str(found.problem).startswith("the log was cut to 40 bytes after ")
     with pytest.raises(BadInput, match="it was cut short at byte"):
@@ -159,7 +159,7 @@ def test_a_log_cut_below_what_was_read_is_a_problem_and_no_crash(tmp_path: Path)
 
 def test_a_frame_being_written_is_no_problem_while_its_writer_lives(tmp_path: Path) -> None:
     writer = write_small(tmp_path, end=False)
-    with (tmp_path / FILE_NAME).open("ab") as stream:
+    with (tmp_path / RECORD).open("ab") as stream:
         stream.write(step(9)[:-2])
     found = Log(tmp_path)
     assert (found.held, found.problem) == (True, None)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from recorded import started
 
-from lossleuth.record.claim import FILE_NAME
 from lossleuth.record.read import Record
 from lossleuth.record.write import RecordWriter
+from lossleuth.run_directory import RECORD
 
 WRITE = """
 import select, sys
@@ -90,11 +90,11 @@ def test_readers_and_copies_see_whole_steps_and_hold_nobody_up(tmp_path: Path) -
         assert [reader.line() for reader in readers] == ["started"] * 4
         for copy in copies:
             subprocess.run(["cp", "-r", run, copy], check=True)
-            assert_grows(run / FILE_NAME)
+            assert_grows(run / RECORD)
         assert [reader.line() for reader in readers] == ["looked"] * 4
         for reader in readers:
             reader.kill(signal.SIGSTOP)
-        assert_grows(run / FILE_NAME)
+        assert_grows(run / RECORD)
         for reader in readers:
             reader.kill(signal.SIGCONT)
         steps, trouble = writer.finish("stop\n").split()
@@ -123,4 +123,4 @@ def test_a_reader_that_asks_all_the_time_turns_no_writer_away(tmp_path: Path) ->
             writer = RecordWriter.create(tmp_path / "run", {}, print)
             assert writer.directory == tmp_path / "run"
             writer.close()
-            (tmp_path / "run" / FILE_NAME).unlink()
+            (tmp_path / "run" / RECORD).unlink()

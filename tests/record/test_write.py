@@ -19,9 +19,9 @@ import pytest
 from recorded import MATRIX, NAMES, never, same, started
 
 from lossleuth.record import write
-from lossleuth.record.claim import FILE_NAME
 from lossleuth.record.read import Record
 from lossleuth.record.write import RecordWriter
+from lossleuth.run_directory import RECORD
 
 COLUMNS = ["norm", "gradient"]
 
@@ -72,17 +72,17 @@ def test_one_frame_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         return real(descriptor, data)
 
     monkeypatch.setattr(os, "write", counting)
-    before = (writer.directory / FILE_NAME).stat().st_size
+    before = (writer.directory / RECORD).stat().st_size
     writer.step({"step": 0, "loss": 1.0}, MATRIX)
     monkeypatch.undo()
-    assert calls == [(writer.directory / FILE_NAME).stat().st_size - before]
+    assert calls == [(writer.directory / RECORD).stat().st_size - before]
 
 
 @pytest.mark.parametrize("more", [0, 1, 8, 9, 40, 200])
 def test_a_full_disk_tears_nothing_warns_once_and_recording_resumes(
     writer: RecordWriter, told: list[str], more: int
 ) -> None:
-    log = writer.directory / FILE_NAME
+    log = writer.directory / RECORD
     writer.parameters(NAMES, [1, 1], COLUMNS)
     padding = "x" * 300
     writer.step({"step": 0, "pad": padding}, MATRIX)
@@ -110,7 +110,7 @@ def test_a_table_lost_to_a_full_disk_is_written_before_the_steps_that_need_it(
 ) -> None:
     writer.parameters(NAMES, [1, 1], COLUMNS)
     writer.step({"step": 0}, MATRIX)
-    with room(writer.directory / FILE_NAME, 0):
+    with room(writer.directory / RECORD, 0):
         writer.parameters(["a", "b", "c", "d"], [1] * 4, ["wrong"])
         # As many cells as before: by the old table they would read as other numbers.
         writer.parameters(["a"], [1], list("wxyz"))
@@ -175,16 +175,16 @@ def test_a_renamed_directory_is_still_written(writer: RecordWriter, tmp_path: Pa
 
 def test_a_log_cut_by_another_program_is_told(writer: RecordWriter, told: list[str]) -> None:
     writer.step({"step": 0}, None)
-    os.truncate(writer.directory / FILE_NAME, 30)
+    os.truncate(writer.directory / RECORD, 30)
     writer.end({})
     assert len(told) == 1
     assert "was cut short by another program" in told[0]
-    assert (writer.directory / FILE_NAME).stat().st_size == 30
+    assert (writer.directory / RECORD).stat().st_size == 30
 
 
 def test_foreign_bytes_at_the_end_do_not_spoil_what_follows(writer: RecordWriter) -> None:
     writer.step({"step": 0}, None)
-    with (writer.directory / FILE_NAME).open("ab") as stream:
+    with (writer.directory / RECORD).open("ab") as stream:
         stream.write(b"somebody's")
     writer.end({"exit": 0})
     record = Record.open(writer.directory)
@@ -353,7 +353,7 @@ def test_a_frame_over_the_limit_is_refused_clearly(writer: RecordWriter, told: l
 
 def test_a_forked_child_writes_nothing(writer: RecordWriter) -> None:
     writer.step({"step": 0}, None)
-    before = (writer.directory / FILE_NAME).read_bytes()
+    before = (writer.directory / RECORD).read_bytes()
     child = os.fork()
     if child == 0:
         writer.parameters(["a"], [1], ["c"])
@@ -362,7 +362,7 @@ def test_a_forked_child_writes_nothing(writer: RecordWriter) -> None:
         writer.end({})
         os._exit(0 if (writer.lost, writer.trouble) == (0, None) else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert (writer.directory / FILE_NAME).read_bytes() == before
+    assert (writer.directory / RECORD).read_bytes() == before
     writer.step({"step": 2}, None)
     record = Record.open(writer.directory)
     assert (record.state, record.steps.tolist()) == ("running", [0, 2])
@@ -415,7 +415,7 @@ def test_threads_do_not_mix_their_frames(writer: RecordWriter) -> None:
 
 def test_threads_on_a_full_disk_lose_frames_but_tear_none(writer: RecordWriter) -> None:
     """Each cuts off what it could not write whole; without a lock it would cut the others'."""
-    log = writer.directory / FILE_NAME
+    log = writer.directory / RECORD
     written: list[tuple[int, int]] = []
 
     def work(thread: int) -> None:

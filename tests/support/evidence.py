@@ -82,7 +82,7 @@ def check_proven(judgement: Judgement, where: Where | None, *words: str) -> None
 def check_refuted(judgement: Judgement, *words: str) -> None:
     """Tested and not so, with a number."""
     assert judgement.status is Status.REFUTED, judgement
-    assert not judgement.wants
+    assert not judgement.trials_wanted
     _check_words(judgement, words)
 
 
@@ -106,14 +106,14 @@ def check_trial(
     """The way from a fault that is there to a verdict: only three seeds that agree prove it."""
     suspected = judge(fault)
     assert suspected.status is Status.SUSPECTED, suspected
-    assert suspected.wants == tuple(changes)
+    assert suspected.trials_wanted == tuple(changes)
     assert suspected.where == where
     _check_words(suspected, ())
 
     cure = changes[-1]
     screened = judge(tried(fault, cure, nats, seeds=1, error=0.0))
     assert screened.status is Status.SUSPECTED
-    assert screened.wants == (cure,)
+    assert screened.trials_wanted == (cure,)
 
     proven = judge(tried(fault, cure, nats))
     assert proven.status is Status.PROVEN, proven
@@ -136,7 +136,7 @@ def check_trial(
     there = judge(fault).wrongness is not None
     assert failed.status is (Status.SUSPECTED if there else Status.UNTESTED)
     assert REASON in failed.because
-    assert not failed.wants
+    assert not failed.trials_wanted
 
 
 def _check_words(judgement: Judgement, words: Sequence[str]) -> None:

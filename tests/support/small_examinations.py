@@ -9,8 +9,9 @@ from typing import Any
 from made_runs import found_on, true_loss
 
 from lossleuth.files import make_directory
-from lossleuth.observe.launch.executor import OUTPUT, Finished, Plan
+from lossleuth.observe.launch.executor import Finished, Plan
 from lossleuth.record.write import RecordWriter
+from lossleuth.run_directory import OUTPUT
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
@@ -90,7 +91,7 @@ def curable(change: Change) -> Callable[[Evidence], Judgement]:
         if effect is None or effect.seeds < 3:
             if evidence.series("loss")[-1] < 1.0:
                 return says(Status.REFUTED, "it learns")
-            return says(Status.SUSPECTED, wants=(change,))
+            return says(Status.SUSPECTED, trials_wanted=(change,))
         if effect.is_better:
             return says(Status.PROVEN, harm=effect, cure=change)
         return says(Status.REFUTED, effect.sentence)

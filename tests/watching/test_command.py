@@ -14,7 +14,6 @@ import pytest
 
 from lossleuth.observe.steps.step_writer import WAIT
 from lossleuth.record.read import Record
-from lossleuth.watching.command import free_directory
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 # What a library prints of its own speed differs from run to run without us, too.
@@ -340,9 +339,3 @@ def test_spawned_processes_are_recorded_beside_the_run_and_forked_ones_write_not
     logs = sorted((tmp_path / "r" / "processes").glob("*"))
     assert sorted(len(Record.open(log).steps) for log in logs) == [2, 3]
     assert "2 processes that it started were recorded beside it" in output.stderr
-
-
-def test_a_record_is_never_overwritten(tmp_path: Path) -> None:
-    first = free_directory(tmp_path / "run")
-    (first / "record.log").touch()
-    assert free_directory(tmp_path / "run") == tmp_path / "run-2"

@@ -1,17 +1,31 @@
-"""The shapes of what is answered; clients see them as JSON schemas, with these words.
+"""The shapes of what is answered; clients see them as JSON schemas.
 
-Fields that a later version adds are passed on as they are.
+Those of a verdict are made of the types that it is written from, the words under their fields
+included. Fields that a later version adds are passed on as they are.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from functools import reduce
+from operator import or_
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from lossleuth.judge.judge import RANK
+from lossleuth.judge.verdict import INTERNAL, ONLY_IN_DETAILS, VerdictFile
+from lossleuth.types import change, judgement
 
 # Strict JSON has no NaN and no infinity: they are written as words.
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
-CauseStatus = Literal["proven", "suspected", "benign", "refuted", "untested", "errored"]
 Outcome = Literal["pass", "fail", "cannot tell"]
 
 
@@ -21,112 +35,106 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
 
-class Where(Shape):
-    """Where a fault is."""
-
-    file: str | None
-    """The user's source, or the asset at fault (then without a line)."""
-    line: int | None
-    """Line in it, from 1."""
-    module: str | None
-    """Module, parameter or function there, where one is known."""
-
-
-class Wrongness(Shape):
-    """An invariant that is broken."""
-
-    what: str
-    """The quantity."""
-    value: Number
-    """What it is in this program."""
-    expected: Number
-    """What it is in a correct one."""
-    floor: Number
-    """What rounding or noise alone could make of it."""
-
-
-class Harm(Shape):
-    """What a trial found: paired runs of the same program with and without one change."""
-
-    change: str
-    """The one thing that was different, with its dose."""
-    nats: Number
-    """Loss without the change minus loss with it: positive is better with the change."""
-    error: Number
-    """Standard error of that."""
-    seeds: int
-    """Pairs of runs; fewer than 3 prove nothing."""
-    steps: int
-    """Steps of each run."""
-    without: Number
-    """Mean loss at the end, as the program is."""
-    with_change: Number
-    """Mean loss at the end with the change."""
-    start: Number
-    """Mean loss at the beginning."""
-    measure: str
-    """Which loss was measured."""
-
-
-class FoundCause(Shape):
-    """A cause that is there."""
+class Identified(Shape):
+    """What has an id."""
 
     id: str
-    """Its id; `explain` has its page."""
-    status: Literal["proven", "suspected", "benign"]
-    """Benign: it is there, and a trial shows that it does no harm."""
-    because: str
-    """The deciding number, in a sentence."""
-    where: Where | None
-    """Where it is, if that is known."""
-    wrongness: Wrongness | dict[str, Any]
-    """The broken invariant; an empty object where there is none."""
-    harm: Harm | None
-    """The trial, if there was one."""
-    remedy: str
-    """What to do; may be empty."""
+    """The id of a cause; `explain` has its page."""
 
 
-class Detail(Shape):
-    """The judgement of one cause, whatever its status; fields that do not apply are left out."""
+def shape_of(
+    kind: type,
+    name: str,
+    *,
+    without: frozenset[str] = frozenset(),
+    instead: Mapping[str, Any] | None = None,
+    whole: bool = True,
+    base: type[Shape] = Shape,
+) -> type[Shape]:
+    """The shape of a type's JSON: a field for each of its own, with the same words.
 
-    status: CauseStatus
-    """Untested: the reason is in `because`. Errored: our own failure."""
-    because: str
-    """The deciding number, in a sentence."""
-    where: Where | None = None
-    """Where it is, if that is known."""
-    wrongness: Wrongness | None = None
-    """The invariant."""
-    harm: Harm | None = None
-    """The trial."""
-    remedy: str | None = None
-    """What to do."""
-    cure: str | None = None
-    """The change with which the rest was judged."""
+    `instead` gives other types for some fields. Where it is not written whole,
+    fields that have a default may be missing.
+    """
+    hints = {k: hint for k, hint in typing.get_type_hints(kind).items() if k not in without}
+    notes, made = field_notes(kind), dict[str, Any]()
+    for field, hint in (hints | dict(instead or {})).items():
+        optional = not whole and field in _defaults(kind)
+        # A model has a method of the name `schema`.
+        alias = "schema" if field == "schema" else None
+        note = Field(None if optional else ..., description=notes.get(field), alias=alias)
+        kept = json_type(hint)
+        made[f"{field}_version" if alias else field] = (kept | None if optional else kept, note)
+    return create_model(name, __base__=base, __doc__=kind.__doc__, **made)
 
 
-class Verdict(Shape):
-    """The file verdict.json."""
+def json_type(hint: Any) -> Any:
+    """What strict JSON makes of a type.
 
-    schema_version: int = Field(alias="schema")
-    """Version of this form."""
-    status: Literal["proven", "suspected", "healthy", "cannot_tell"]
-    """The answer; healthy only where nothing is there and the run is seen to learn."""
-    causes: list[FoundCause]
-    """What is there, the answer first: proven before suspected before benign."""
-    refuted: list[str]
-    """Ids of causes that were tested and are not there."""
-    untested: list[str]
-    """Ids of causes that could not be tested."""
-    errored: list[str]
-    """Ids of causes whose judge failed."""
-    details: dict[str, Detail]
-    """The judgement of every cause, by its id."""
-    steps: int
-    """Steps that were observed."""
-    seconds: float
-    """How long the examination took; 0 where a saved run was judged."""
+    >>> json_type(float | None) == Number | None
+    True
+    """
+    if hint is float:
+        return Number
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return literal(hint)
+    if isinstance(hint, types.UnionType):
+        return reduce(or_, [json_type(part) for part in typing.get_args(hint)])
+    return SHAPES.get(hint, hint)
+
+
+def literal(members: typing.Iterable[Enum]) -> Any:
+    """Exactly these words."""
+    return Literal.__getitem__(tuple(member.value for member in members))
+
+
+def field_notes(kind: type) -> dict[str, str]:
+    """The words under the fields of a class, by the field.
+
+    >>> field_notes(judgement.Where)["line"]
+    'Line in it, from 1.'
+    """
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for field, note in zip(tree.body, tree.body[1:], strict=False):
+        noted = isinstance(note, ast.Expr) and isinstance(note.value, ast.Constant)
+        if isinstance(field, ast.AnnAssign) and noted:
+            found[ast.unparse(field.target)] = ast.literal_eval(ast.unparse(note))
+    return found
+
+
+def _defaults(kind: type) -> set[str]:
+    """Fields that have a default."""
+    known = fields(kind) if is_dataclass(kind) else ()
+    return {f.name for f in known if f.default is not MISSING or f.default_factory is not MISSING}
+
+
+# What a type is in an answer, where it is not simply what it is.
+SHAPES: dict[Any, Any] = {}
+Change = SHAPES[change.Change] = shape_of(
+    change.Change, "Change", instead={"options": dict[str, Number | int | str | bool]}
+)
+Where = SHAPES[judgement.Where] = shape_of(judgement.Where, "Where")
+Wrongness = SHAPES[judgement.Wrongness] = shape_of(judgement.Wrongness, "Wrongness")
+Harm = SHAPES[change.Effect] = shape_of(change.Effect, "Harm")
+FoundCause = shape_of(
+    judgement.Judgement,
+    "FoundCause",
+    without=INTERNAL | ONLY_IN_DETAILS,
+    # Without a broken invariant, there is an empty object.
+    instead={"status": literal(RANK), "wrongness": Wrongness | dict[str, Any]},
+    base=Identified,
+)
+Detail = shape_of(judgement.Judgement, "Detail", without=INTERNAL, whole=False)
+Verdict = shape_of(
+    VerdictFile,
+    "Verdict",
+    instead={
+        "causes": types.GenericAlias(list, FoundCause),
+        "details": types.GenericAlias(dict, (str, Detail)),
+    },
+)
 
 
 class Examined(Shape):
@@ -136,7 +144,7 @@ class Examined(Shape):
     """The run directory, for `examine` and `compare`; relative to where the server was started."""
     report: str
     """The report as a page for people."""
-    verdict: Verdict
+    verdict: Verdict  # type: ignore[valid-type]  # made at run time, from the types of a verdict
     """All that was found: the same as verdict.json in the directory."""
 
 
@@ -147,11 +155,9 @@ class Compared(Shape):
     """The first step at which they part, settings that differ, curves in numbers."""
 
 
-class KnownCause(Shape):
+class KnownCause(Identified):
     """A cause of the catalogue."""
 
-    id: str
-    """Its id."""
     stage: str
     """Where such a fault sits; earlier stages outrank later ones."""
     summary: str

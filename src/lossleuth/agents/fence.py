@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lossleuth.run_directory import dated_directory
 from lossleuth.types.errors import BadInput
-from lossleuth.watching.command import dated_directory
 
 # Entries that a run directory may hold; a longer walk is not worth an answer.
 MOST_ENTRIES = 100_000

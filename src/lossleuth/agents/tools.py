@@ -19,6 +19,7 @@ from lossleuth import catalogue
 from lossleuth.agents.answers import Catalogue, Compared, Examined, Explained, GradientChecked
 from lossleuth.agents.errand import BEAT_SECONDS, Done, Refused, Told, errand
 from lossleuth.agents.fence import Fence
+from lossleuth.run_directory import RunDirectory
 from lossleuth.types.cause import Cause
 from lossleuth.types.errors import BadInput
 
@@ -188,7 +189,7 @@ def _telling(context: Request) -> Told:
 
 def _examined(directory: str, done: Done) -> CallToolResult:
     verdict = done.answer
-    report = f"{directory}/report.html"
+    report = str(RunDirectory(Path(directory)).report("html"))
     return _answer({"directory": directory, "report": report, "verdict": verdict})
 
 

@@ -110,7 +110,7 @@ def decided_by_trial(
             # What only a trial could show has not been shown.
             status = Status.UNTESTED if fault.wrongness is None else Status.SUSPECTED
             return replace(fault, status=status, because=because)
-        return replace(fault, status=Status.SUSPECTED, wants=tuple(changes))
+        return replace(fault, status=Status.SUSPECTED, trials_wanted=tuple(changes))
     best = max(answers, key=lambda effect: (effect.seeds >= 3, effect.nats))
     if best.is_better and best.nats >= min_effect:
         because = f"{fault.because} With it fixed: {best.sentence}."
@@ -123,7 +123,7 @@ def decided_by_trial(
         )
     if best.seeds < 3 and best.nats >= min_effect:
         hopeful = max(answers, key=lambda effect: effect.nats)
-        return replace(fault, status=Status.SUSPECTED, wants=(hopeful.change,))
+        return replace(fault, status=Status.SUSPECTED, trials_wanted=(hopeful.change,))
     because = f"{fault.because} Harmless here: {best.sentence}{_at_length(evidence, best)}."
     return replace(fault, status=Status.BENIGN, because=because, harm=best)
 

@@ -44,11 +44,9 @@ def watch(
 def _write_report(directory: Path) -> None:
     """Judge what was watched; whatever goes wrong here is no matter of the script's."""
     try:
-        from lossleuth.examiner.rejudge import examine_record
-        from lossleuth.report.writing import write_reports
+        from lossleuth.report.writing import judge_and_report
 
-        verdict = examine_record(directory)
-        written = write_reports(directory, verdict)
+        written = judge_and_report(directory)
         typer.echo(f"lossleuth: {written[1]} written (judged without trials)", err=True)
     except Exception as error:
         typer.echo(f"lossleuth: no report was written: {error!r}", err=True)

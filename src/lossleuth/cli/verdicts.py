@@ -63,9 +63,9 @@ def examine(
     json: Annotated[bool, typer.Option("--json", help="print verdict.json")] = False,
 ) -> None:
     """Judge a saved record again, without running anything."""
-    from lossleuth.examiner.rejudge import examine_record
+    from lossleuth.examiner.rejudge import rejudge
 
-    _show(examine_record(run), run, as_json=json)
+    _show(rejudge(run), run, as_json=json)
 
 
 @app.command()

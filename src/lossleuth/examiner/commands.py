@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lossleuth.catalogue import cause as cause_of
-from lossleuth.catalogue import causes, page
-from lossleuth.examiner.examination import Examination, Request, known_causes
+from lossleuth.catalogue import causes, chosen_causes, page
+from lossleuth.examiner.examination import Examination
 from lossleuth.examiner.progress import Telling
-from lossleuth.files import make_directory
+from lossleuth.examiner.request import Request
 from lossleuth.judge.verdict import Verdict
 from lossleuth.observe.launch.executor import Background
 from lossleuth.observe.launch.program import Program
-from lossleuth.types.errors import BadInput
-from lossleuth.watching.command import dated_directory
+from lossleuth.run_directory import dated_directory, free_directory
 
 MOST_JOBS = 4
 
@@ -37,10 +36,18 @@ def examine_script(
     """Examine a script and write its verdict; the verdict and its directory."""
     program = Program(script, tuple(arguments))
     program.check()
-    known_causes(only)
-    directory = _free(out or dated_directory())
+    chosen_causes(only)
+    directory = free_directory(out or dated_directory())
 
-    request = Request(script.name, directory, steps, budget, seeds, trials, tuple(only))
+    request = Request(
+        name=script.name,
+        out=directory,
+        steps=steps,
+        budget=budget,
+        seeds=seeds,
+        trials=trials,
+        only=tuple(only),
+    )
     jobs = max(1, min(MOST_JOBS, os.cpu_count() or 1))
     background = Background(program, jobs, forks=True)
     try:
@@ -68,17 +75,3 @@ def listed() -> list[str]:
 def explained(identifier: str) -> str:
     """The page of a cause."""
     return page(cause_of(identifier))
-
-
-def _free(wanted: Path) -> Path:
-    """The directory that was asked for, or the next free name."""
-    directory, number = wanted, 1
-    while directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        if directory.exists() and not directory.is_dir():
-            raise BadInput(
-                "a directory for the run", f"a file at {directory}", "give another --out"
-            )
-        number += 1
-        directory = wanted.with_name(f"{wanted.name}-{number}")
-    make_directory(directory)
-    return directory

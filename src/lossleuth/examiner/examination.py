@@ -1,351 +1,229 @@
-"""The whole way from a script to a verdict: observe, judge, try, judge again."""
+"""The whole way from a program to a verdict: observe, judge, try, judge again.
+
+What is gathered here is judged by `judge`, which also says what is to be tried next.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from lossleuth.catalogue import causes as all_causes
-from lossleuth.examiner.load_evidence import evidence_of
-from lossleuth.examiner.trials import TAPED, Measured, RunKey, Trials
+from lossleuth.catalogue import chosen_causes
+from lossleuth.examiner.observing import Look, Observing
+from lossleuth.examiner.request import Budget, Request
+from lossleuth.examiner.saved_examination import SavedExamination, SavedLook
+from lossleuth.examiner.trials import Measured, RunKey, Trials
 from lossleuth.judge.choosing import (
-    MOST_STEPS,
     TRIAL_SECONDS,
     briefly_tried,
-    first_bad,
-    joined,
-    merged,
-    missed_evaluations,
-    next_wishes,
+    is_unexplained,
+    next_cure,
+    next_wish,
     trial_steps,
 )
-from lossleuth.judge.judging import (
-    explained,
-    judge_all,
-    stood_down,
-    untried,
-    wanted,
-    without_trials,
-)
-from lossleuth.judge.known_numbers import recognised
-from lossleuth.judge.learning import OVERFIT, Learning, has_crashed, learning
-from lossleuth.judge.verdict import Verdict, ranked, status_of
-from lossleuth.observe.launch.executor import Executor, Finished, Plan, last_words
+from lossleuth.judge.judge import Circumstances, judge, judge_look, judge_looks
+from lossleuth.judge.judging import Judgements, trials_wanted
+from lossleuth.judge.learning import OVERFIT
+from lossleuth.judge.verdict import Verdict
+from lossleuth.observe.launch.executor import Executor
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Judgement, Stage, Status
+from lossleuth.types.judgement import Status
 
-# Folders of a run's first look, and of the one for programs without autograd.
-OBSERVED, OBSERVED_BY_HAND = "observed", "observed-by-hand"
-TRIALS = "trials"
-# What the names of looks end in that were taken again, to record other steps.
-BAD, EVALUATED = "-bad", "-evaluated"
-# Steps that are recorded and replayed, as far as the run gets.
-WINDOWS = (0, 1, 4, 16, 60, 150)
-CURED_WINDOWS = (1, 24, 60)
-# Steps of a second look whose cure has every step recorded and replayed.
-MOST_CURED_TAPED = 30
-# Share of the budget that the first look may take.
-OBSERVING = 0.4
-MOST_ROUNDS = 3
-
-Told = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the user asks for."""
-
-    # What is examined, as it is told.
-    name: str
-    out: Path
-    steps: int = 200
-    budget: float = 120.0
-    seeds: int = 3
-    trials: bool = True
-    only: tuple[str, ...] = ()
+# Looks at most, the first one and those with cures in.
+MAX_LOOKS = 3
+# Shares of the budget that must be left for a trial, a longer one, and a look with a cure in.
+TRIAL_SHARE, LONGER_SHARE, LOOK_SHARE = 0.1, 0.3, 0.25
 
 
 class Examination:
     """One examination of one program."""
 
-    def __init__(self, executor: Executor, request: Request, told: Told = lambda _: None) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        request: Request,
+        progress: Callable[[str], None] = lambda _: None,
+        causes: Sequence[Cause] | None = None,
+    ) -> None:
         self._executor = executor
         self._request = request
-        self._told = told
-        self._began = time.monotonic()
-        self._until = self._began + request.budget
-        self._causes = [c for c in all_causes() if not request.only or c.id in request.only]
+        self._progress = progress
+        self._causes = chosen_causes(request.only) if causes is None else causes
+        self._budget = Budget(request.budget)
+        self._observing = Observing(executor, request, self._budget, progress)
+        # Everything that was seen and tried so far; trials are made on the last look.
+        self._looks: list[Look] = []
         # Runs that were made, whatever they were made for.
         self._made: dict[RunKey, Measured | str] = {}
-        self._tries = request.trials
         self.interrupted = False
 
     def run(self) -> Verdict:
-        """Observe, judge and try; Ctrl-C ends with what is known."""
-        directory = self._request.out / OBSERVED
-        judgements: dict[str, Judgement] = {}
-        evidence = Evidence()
-        state = Learning(None, "nothing was observed")
-        cures: tuple[Change, ...] = ()
-        first, known = evidence, judgements
+        """Gather and judge; Ctrl-C ends with what is known."""
         try:
-            first = evidence = self._observe(directory, cures)
-            known = judgements = self._judge(evidence, cured=False)
-            self._tell_ruled_out(judgements)
-            for round_number in range(MOST_ROUNDS):
-                cure = self._new_cure(judgements, cures)
-                if cure is None:
-                    trials = self._trials(evidence, cures, round_number)
-                    evidence, judgements = self._try(
-                        trials, evidence, judgements, cured=bool(cures)
-                    )
-                    cure = self._new_cure(judgements, cures)
-                if round_number == 0:
-                    first, known = evidence, dict(judgements)
-                else:
-                    known = merged(known, judgements, cures)
-                last = self.interrupted or round_number == MOST_ROUNDS - 1
-                if cure is None or last or not self._has_time(0.25):
-                    break
-                cures = (*cures, cure)
-                self._told(f"looking again with {cure.sentence} in, for a second fault")
-                try:
-                    evidence = self._observe(self._request.out / f"cured{round_number + 1}", cures)
-                    evidence = replace(evidence, cures=cures)
-                except BadInput as reason:
-                    self._told(f"with {cure.sentence} in, it does not train: {reason}")
-                    break
-                judgements = self._judge(evidence, cured=True)
-            first, state = self._learns(first, known)
+            self._gather()
         except KeyboardInterrupt:
             self._interrupt()
-        # What was judged with a cure in is of another run, and already merged.
-        return self._verdict(first, known, state)
+        self._saved().write(self._request.run)
+        return judge(self._causes, self._seen(), self._circumstances(), self._budget.spent)
+
+    # gathering
+
+    def _gather(self) -> None:
+        self._looks.append(self._observing.first())
+        self._report_ruled_out()
+        while True:
+            # A fault that is plain is cured before anything is tried on a sick run.
+            if self._next_cure() is None:
+                self._try_suspicions()
+            cure = self._next_cure()
+            if cure is None or not self._look_again(cure):
+                break
+        self._try_one_batch()
+
+    def _look_again(self, cure: Change) -> bool:
+        """Look with one more cure in, for a second fault; whether there is such a look."""
+        number = len(self._looks)
+        if number == MAX_LOOKS or not self._budget.has(LOOK_SHARE):
+            return False
+        self._progress(f"looking again with {cure.sentence} in, for a second fault")
+        try:
+            look = self._observing.cured(number, (*self._evidence.cures, cure))
+        except BadInput as reason:
+            self._progress(f"with {cure.sentence} in, it does not train: {reason}")
+            return False
+        self._looks.append(look)
+        return True
 
     def _interrupt(self) -> None:
         self.interrupted = True
-        self._told("ended by Ctrl-C: what is known so far follows")
+        unfinished = None if self._looks else self._observing.unfinished()
+        if unfinished is not None:
+            self._looks.append(unfinished)
+        self._progress("ended by Ctrl-C: what is known so far follows")
 
-    # observing
+    # deciding
 
-    def _observe(self, directory: Path, changes: tuple[Change, ...]) -> Evidence:
-        request = self._request
-        left = self._until - time.monotonic()
-        seconds = max(5.0, min(OBSERVING * request.budget, left / 2))
-        # With a cure in, the second look is a short one.
-        steps = request.steps
-        if changes:
-            taped = any(change.name in TAPED for change in changes)
-            steps = min(steps, MOST_CURED_TAPED if taped else MOST_STEPS)
-        windows = tuple(w for w in (CURED_WINDOWS if changes else WINDOWS) if w < steps)
-        self._told(f"running {request.name} for up to {steps} steps")
-        plan = Plan(directory, steps, seconds, tape=windows, changes=changes)
-        (finished,) = self._executor.run([plan])
-        try:
-            evidence = self._read(finished)
-        except BadInput as reason:
-            if changes or finished.code != 0:
-                raise
-            return self._observe_hands(plan, reason)
-        bad = first_bad(evidence)
-        if bad is not None and bad not in windows:
-            self._told(f"running it again to record step {bad}, the first that went wrong")
-            evidence = self._record_again(plan, evidence, BAD, (bad,))
-        missed = missed_evaluations(evidence)
-        if missed and not changes and self._has_time(0.5):
-            self._told(f"running it again to record the evaluation before step {missed[-1]}")
-            evidence = self._record_again(plan, evidence, EVALUATED, missed)
-        return evidence
+    @property
+    def _evidence(self) -> Evidence:
+        """Of the last look."""
+        return self._looks[-1].evidence
 
-    def _record_again(
-        self, plan: Plan, evidence: Evidence, name: str, steps: tuple[int, ...]
-    ) -> Evidence:
-        """Re-execution gives the same steps: record those that were not."""
-        directory = plan.directory.with_name(f"{plan.directory.name}{name}")
-        again = replace(plan, directory=directory, tape=steps, steps=max(steps) + 1)
-        (finished,) = self._executor.run([again], self._until)
-        try:
-            return joined(evidence, self._read(finished))
-        except BadInput:
-            return evidence
+    def _judgements(self) -> Judgements:
+        """What the last look says."""
+        return judge_look(self._causes, self._evidence, self._circumstances())
 
-    def _observe_hands(self, plan: Plan, reason: BadInput) -> Evidence:
-        """Without a backward pass and an optimizer, a program may train all the same."""
-        self._told("no backward pass was seen: looking for updates that are made by hand")
-        directory = plan.directory.with_name(OBSERVED_BY_HAND)
-        (finished,) = self._executor.run([replace(plan, directory=directory, by_hand=True)])
-        try:
-            evidence = self._read(finished)
-        except BadInput:
-            raise reason from None
-        # Changes are made through optimizers and backward passes, of which there is none.
-        self._tries = False
-        return evidence
+    def _next_cure(self) -> Change | None:
+        return next_cure(self._judgements(), self._evidence.cures)
 
-    def _read(self, finished: Finished) -> Evidence:
-        directory = finished.plan.directory
-        expected = "a script that trains"
-        try:
-            evidence = evidence_of(directory)
-        except BadInput:
-            words = last_words(directory, 600).splitlines()
-            tail = f"; it ended with: {words[-1]}" if words else ""
-            if finished.problem:
-                found = f"no training step in {self._request.name} ({finished.problem}{tail})"
-                raise BadInput(expected, found, "give it more time with --budget") from None
-            found = f"{self._request.name}, which did not come to import torch{tail}"
-            raise BadInput(expected, found, "run it by itself first") from None
-        if not evidence.steps and not evidence.ending.unfinished:
-            words = last_words(directory, 600).splitlines()
-            reason = finished.problem or (f"it ended with: {words[-1]}" if words else "it ended")
-            found = f"no training step in {self._request.name} ({reason})"
-            raise BadInput(expected, found, "give the script that trains, with its arguments")
-        return evidence
+    def _circumstances(self) -> Circumstances:
+        by_hand = any(look.by_hand for look in self._looks)
+        return Circumstances(by_hand=by_hand, interrupted=self.interrupted)
+
+    def _may_try(self, share: float) -> bool:
+        # Changes are made through optimizers and backward passes; some programs have none.
+        possible = self._request.trials and not self._circumstances().by_hand
+        return possible and self._budget.has(share)
 
     # trying
 
-    def _trials(self, evidence: Evidence, base: tuple[Change, ...], number: int) -> Trials:
-        steps = trial_steps(evidence)
+    def _try_suspicions(self) -> None:
+        """Run what suspected causes ask for: one seed to choose, all seeds to prove."""
+        trials = self._trials(self._request.run.trials(len(self._looks) - 1), self._evidence)
+        asked: set[tuple[Change, int]] = set()
+        while self._may_try(TRIAL_SHARE):
+            evidence = self._evidence
+            wanted = trials_wanted(self._judgements(), evidence.cures)
+            wish = next_wish(wanted, evidence.effects, evidence.failed, asked, self._request.seeds)
+            if wish is None:
+                break
+            asked |= {(change, wish.seeds) for change in wish.changes}
+            names = ", ".join(change.sentence for change in wish.changes)
+            self._progress(f"trying {names} on {wish.seeds} seed(s)")
+            self._count(trials.run(wish.changes, wish.seeds))
+            proven = [j for j in self._judgements().values() if j.status is Status.PROVEN]
+            if any(judgement.harm for judgement in proven):
+                # The rest was judged on a sick run: it is looked at again with the cure in.
+                return
+        self._confirm_benign(trials)
+
+    def _confirm_benign(self, trials: Trials) -> None:
+        """A fault that did not matter in a short trial may matter in a longer one."""
+        steps = len(self._evidence.steps)
+        for change, times in briefly_tried(self._judgements(), steps).items():
+            if not self._may_try(LONGER_SHARE):
+                break
+            self._progress(f"{change.sentence} made no difference: trying it {times} times as long")
+            found = trials.run_longer(change, self._request.seeds, times)
+            known = self._evidence
+            # What came to no end leaves the shorter trial standing.
+            if isinstance(found, Effect) and found.seeds < self._request.seeds:
+                self._update(replace(known, longer={**known.longer, change: found}))
+            elif isinstance(found, Effect):
+                self._update(replace(known, effects={**known.effects, change: found}))
+
+    def _try_one_batch(self) -> None:
+        """Where nothing says why a run does not learn, see whether it can learn one batch."""
+        known = judge_looks(self._causes, self._seen(), self._circumstances())
+        first = self._looks[0].evidence
+        if not self._may_try(TRIAL_SHARE) or not is_unexplained(self._causes, known, first):
+            return
+        self._progress("no cause was found and the loss does not fall: trying to learn one batch")
+        trials = self._trials(self._request.run.overfit, first)
+        found = trials.run([OVERFIT], 1)[OVERFIT]
+        if isinstance(found, Effect):
+            self._update(replace(first, effects={**first.effects, OVERFIT: found}), 0)
+
+    def _trials(self, directory: Path, evidence: Evidence) -> Trials:
+        """Trials on top of a look."""
         return Trials(
             self._executor,
-            self._request.out / TRIALS / str(number),
-            steps=steps,
+            directory,
+            steps=trial_steps(evidence),
             seconds=8 * TRIAL_SECONDS,
-            base=base,
-            until=self._until,
-            told=self._told,
+            base=tuple(evidence.cures),
+            until=self._budget.until,
+            progress=self._progress,
             known=self._made,
         )
 
-    def _try(
-        self,
-        trials: Trials,
-        evidence: Evidence,
-        judgements: dict[str, Judgement],
-        *,
-        cured: bool,
-    ) -> tuple[Evidence, dict[str, Judgement]]:
-        """Run what suspected causes ask for: one seed to choose, all seeds to prove."""
-        effects: dict[Change, Effect] = {}
-        failed: dict[Change, str] = {}
-        asked: set[tuple[Change, int]] = set()
-        while self._tries and self._has_time(0.1):
-            asking = wanted(judgements, evidence.cures)
-            wishes = next_wishes(asking, effects, failed, asked, self._request.seeds)
-            if not wishes:
-                break
-            changes, seeds = wishes
-            asked |= {(change, seeds) for change in changes}
-            self._told(f"trying {', '.join(c.sentence for c in changes)} on {seeds} seed(s)")
-            try:
-                answers = trials.run(changes, seeds)
-            except KeyboardInterrupt:
-                self._interrupt()
-                break
-            for change, found in answers.items():
-                if isinstance(found, Effect):
-                    effects[change] = found
-                else:
-                    failed[change] = found
-            evidence = replace(evidence, effects=effects, failed=failed)
-            judgements = self._judge(evidence, cured=cured)
-            if any(j.status is Status.PROVEN and j.harm for j in judgements.values()):
-                # The rest was judged on a sick run: it is looked at again with the cure in.
-                return evidence, judgements
-        return self._confirm_benign(trials, evidence, judgements, cured=cured)
+    def _count(self, answers: dict[Change, Effect | str]) -> None:
+        """Take in what trials found, or why they gave nothing."""
+        effects = {c: found for c, found in answers.items() if isinstance(found, Effect)}
+        failed = {c: found for c, found in answers.items() if isinstance(found, str)}
+        known = self._evidence
+        effects, failed = {**known.effects, **effects}, {**known.failed, **failed}
+        self._update(replace(known, effects=effects, failed=failed))
 
-    def _confirm_benign(
-        self,
-        trials: Trials,
-        evidence: Evidence,
-        judgements: dict[str, Judgement],
-        *,
-        cured: bool,
-    ) -> tuple[Evidence, dict[str, Judgement]]:
-        """A fault that did not matter in a short trial may matter in a longer one."""
-        for change, times in briefly_tried(judgements, len(evidence.steps)).items():
-            if self.interrupted or not self._tries or not self._has_time(0.3):
-                break
-            self._told(f"{change.sentence} made no difference: trying it {times} times as long")
-            try:
-                found = trials.run_longer(change, self._request.seeds, times)
-            except KeyboardInterrupt:
-                self._interrupt()
-                break
-            # What came to no end leaves the shorter trial standing.
-            if isinstance(found, Effect) and found.seeds < self._request.seeds:
-                evidence = replace(evidence, longer={**evidence.longer, change: found})
-            elif isinstance(found, Effect):
-                evidence = replace(evidence, effects={**evidence.effects, change: found})
-        return evidence, self._judge(evidence, cured=cured)
+    def _update(self, evidence: Evidence, number: int = -1) -> None:
+        """Put evidence with other trials into a look: the last one, unless another is named."""
+        self._looks[number] = replace(self._looks[number], evidence=evidence)
 
-    def _judge(self, evidence: Evidence, *, cured: bool) -> dict[str, Judgement]:
-        """Ask all judges; what a cure makes harmless does not stand in the way of trials."""
-        judgements = judge_all(self._causes, evidence)
-        if self._tries != self._request.trials:
-            judgements = without_trials(judgements)
-        return judgements if cured else stood_down(self._causes, judgements)
+    # handing over
 
-    def _new_cure(
-        self, judgements: dict[str, Judgement], cures: tuple[Change, ...]
-    ) -> Change | None:
-        for judgement in judgements.values():
-            cure = judgement.cure
-            if judgement.status is Status.PROVEN and cure is not None and cure not in cures:
-                return cure
-        return None
+    def _seen(self) -> list[Evidence]:
+        return [look.evidence for look in self._looks]
 
-    def _learns(
-        self, evidence: Evidence, judgements: dict[str, Judgement]
-    ) -> tuple[Evidence, Learning]:
-        state = learning(evidence)
-        # A wrong number in an evaluation says nothing of the training.
-        harming = [judgements[c.id] for c in self._causes if c.stage is not Stage.EVALUATION]
-        found = {Status.PROVEN, Status.SUSPECTED} & {j.status for j in harming}
-        done = state.learns or found or self.interrupted or has_crashed(evidence)
-        if done or not self._tries or not self._has_time(0.1):
-            return evidence, state
-        self._told("no cause was found and the loss does not fall: trying to learn one batch")
-        trials = self._trials(evidence, (), 99)
-        answer = trials.run([OVERFIT], 1)[OVERFIT]
-        if isinstance(answer, Effect):
-            evidence = replace(evidence, effects={**evidence.effects, OVERFIT: answer})
-        return evidence, learning(evidence)
+    def _saved(self) -> SavedExamination:
+        return SavedExamination(
+            looks=[
+                SavedLook(
+                    folders=[str(path.relative_to(self._request.out)) for path in look.directories],
+                    cures=look.evidence.cures,
+                    effects=look.evidence.effects,
+                    longer=look.evidence.longer,
+                    failed=look.evidence.failed,
+                )
+                for look in self._looks
+            ],
+            only=self._request.only,
+            circumstances=self._circumstances(),
+        )
 
-    # saying
-
-    def _verdict(
-        self, evidence: Evidence, judgements: dict[str, Judgement], state: Learning
-    ) -> Verdict:
-        known = [c for c in self._causes if c.id in judgements]
-        judgements = explained(known, untried(judgements) if state.learns else judgements)
-        order = ranked(known, judgements)
-        learns = bool(state.learns) and not self.interrupted
-        status = status_of(order, judgements, learns=learns)
-        seconds = time.monotonic() - self._began
-        notes = (state.sentence, *recognised(evidence))
-        return Verdict(status, judgements, order, len(evidence.steps), seconds, notes)
-
-    def _has_time(self, share: float) -> bool:
-        return self._until - time.monotonic() > share * self._request.budget
-
-    def _tell_ruled_out(self, judgements: dict[str, Judgement]) -> None:
-        refuted = [i for i, j in judgements.items() if j.status is Status.REFUTED]
-        told = f"{len(refuted)} of {len(judgements)} causes ruled out by what was observed"
-        self._told(f"{told}: {', '.join(refuted)}" if refuted else told)
-
-
-def known_causes(only: Sequence[str]) -> list[Cause]:
-    """The causes asked for, or all; BadInput if there is no such cause."""
-    known = {c.id for c in all_causes()}
-    for identifier in only:
-        if identifier not in known:
-            raise BadInput(
-                "ids of causes", repr(identifier), "see `lossleuth causes` for all of them"
-            )
-    return [c for c in all_causes() if not only or c.id in only]
+    def _report_ruled_out(self) -> None:
+        judgements = self._judgements()
+        refuted = [j for j in judgements.values() if j.status is Status.REFUTED]
+        self._progress(f"{len(refuted)} of {len(judgements)} causes ruled out by what was observed")

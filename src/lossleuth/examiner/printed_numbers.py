@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from lossleuth.observe.launch.executor import OUTPUT
+from lossleuth.run_directory import OUTPUT
 from lossleuth.types.observed import PrintedNumber
 
 NUMBER = re.compile(rb"(?<![\w.])[-+]?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?(?![\w.]*\w)")

@@ -7,27 +7,23 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lossleuth.findings.loss import TrueLoss
+from lossleuth.interventions.spec import spec_of
 from lossleuth.observe.launch.executor import Executor, Finished, Plan
 from lossleuth.record.read import Record
 from lossleuth.record.recorded_steps import recorded_steps
+from lossleuth.run_directory import RunDirectory
 from lossleuth.types.change import Change, Effect, counted
 from lossleuth.types.errors import BadInput
 
 # Steps at the end over which the loss is averaged: a fifth of the run, within limits.
-FEWEST_MEASURED, MOST_MEASURED = 4, 10
-# Changes for which every step is recorded and replayed: their trials are shorter.
-TAPED = frozenset(
-    (
-        *("follow_true_gradient", "follow_cross_entropy", "skip_softmax", "weigh_micro_batches"),
-        *("shift_labels", "scale_lesson", "teach_by_reference"),
-    )
-)
-SHORTER, FEWEST_STEPS = 3, 20
+MIN_MEASURED_STEPS, MAX_MEASURED_STEPS = 4, 10
+# Where every step is recorded and replayed, a trial is so many times shorter, but not below this.
+TAPED_TIMES_SHORTER, MIN_TAPED_STEPS = 3, 20
 # Nats that one pair of longer runs has to gain for more of them to be made.
-GAINED = 0.03
+MIN_GAIN_NATS = 0.03
 # How far apart the seeds of paired runs are.
 SEED_SHIFT = 1000
 
@@ -50,7 +46,7 @@ class Measured:
         return statistics.fmean(self.losses)
 
     @property
-    def told_steps(self) -> str:
+    def steps_range(self) -> str:
         """The steps in words."""
         return f"steps {self.steps[0]} to {self.steps[-1]}" if self.steps else "no step"
 
@@ -75,7 +71,7 @@ class Trials:
         seconds: float,
         base: tuple[Change, ...] = (),
         until: float = math.inf,
-        told: Callable[[str], None] = lambda _: None,
+        progress: Callable[[str], None] = lambda _: None,
         known: dict[RunKey, Measured | str] | None = None,
     ) -> None:
         self._executor = executor
@@ -84,7 +80,7 @@ class Trials:
         self._seconds = seconds
         self._base = base
         self._until = until
-        self._told = told
+        self._progress = progress
         self._known = {} if known is None else known
 
     def run(
@@ -108,14 +104,14 @@ class Trials:
     def run_longer(self, change: Change, seeds: int, longer: int) -> Effect | str:
         """The effect of a change that had none: of one longer pair, and of all where it gains."""
         pair = self.run([change], 1, longer)[change]
-        if isinstance(pair, str) or pair.nats < GAINED:
+        if isinstance(pair, str) or pair.nats < MIN_GAIN_NATS:
             return pair
         return self.run([change], seeds, longer)[change]
 
     def _steps_of(self, change: Change) -> int:
-        if not any(c.name in TAPED for c in (*self._base, change)):
+        if not any(spec_of(c.name).wants_tape for c in (*self._base, change)):
             return self.steps
-        return max(min(FEWEST_STEPS, self.steps), self.steps // SHORTER)
+        return max(min(MIN_TAPED_STEPS, self.steps), self.steps // TAPED_TIMES_SHORTER)
 
     def _make(self, wanted: Sequence[RunKey], longer: int) -> None:
         plans = {
@@ -131,12 +127,12 @@ class Trials:
         }
         done = {id(plan): key for key, plan in plans.items()}
 
-        def told(finished: Finished) -> None:
+        def show(finished: Finished) -> None:
             key = done[id(finished.plan)]
             names = ", ".join(c.sentence for c in key.changes) or "unchanged"
-            self._told(f"{names}, seed {key.seed + 1}: {_sentence(self._read(finished))}")
+            self._progress(f"{names}, seed {key.seed + 1}: {_sentence(self._read(finished))}")
 
-        for finished in self._executor.run(list(plans.values()), self._until, told):
+        for finished in self._executor.run(list(plans.values()), self._until, show):
             self._known[done[id(finished.plan)]] = self._read(finished)
 
     def _read(self, finished: Finished) -> Measured | str:
@@ -170,7 +166,7 @@ def effect_of(
             if a.measure != b.measure:
                 return f"one run gives a {a.measure}, the other a {b.measure}"
             if a.steps != b.steps:
-                return f"one run was measured at {a.told_steps}, the other at {b.told_steps}"
+                return f"one run was measured at {a.steps_range}, the other at {b.steps_range}"
         measure = b.measure if math.isinf(a.end) else a.measure
         without.append(a.end)
         with_change.append(b.end)
@@ -188,15 +184,15 @@ def effect_of(
         batches = zip(a.losses, b.losses, strict=False)
         error = _standard_error([_difference(x, y) for x, y in batches])
     return Effect(
-        change,
-        _mean(differences),
-        error,
-        seeds,
-        steps,
-        _mean(without),
-        _mean(with_change),
-        _mean(starts),
-        measure,
+        change=change,
+        nats=_mean(differences),
+        error=error,
+        seeds=seeds,
+        steps=steps,
+        without=_mean(without),
+        with_change=_mean(with_change),
+        start=_mean(starts),
+        measure=measure,
     )
 
 
@@ -206,7 +202,7 @@ def measured_steps(steps: int) -> range:
     >>> list(measured_steps(20))
     [16, 17, 18, 19]
     """
-    count = max(FEWEST_MEASURED, min(MOST_MEASURED, steps // 5))
+    count = max(MIN_MEASURED_STEPS, min(MAX_MEASURED_STEPS, steps // 5))
     return range(max(1, steps - count), steps)
 
 
@@ -217,9 +213,9 @@ def measured(record: Record, steps: int) -> Measured | str:
         true = step.first(TrueLoss)
         if true is not None and true.loss is not None:
             found[step.step] = true.loss
-    count = max(FEWEST_MEASURED, min(MOST_MEASURED, steps // 5))
+    count = max(MIN_MEASURED_STEPS, min(MAX_MEASURED_STEPS, steps // 5))
     last = {step: loss for step, loss in found.items() if step >= steps - count}
-    if len(last) >= FEWEST_MEASURED - 1:
+    if len(last) >= MIN_MEASURED_STEPS - 1:
         early = [loss for step, loss in found.items() if step <= 1]
         start = early[0] if early else math.nan
         return Measured(tuple(last.values()), start, "true loss", tuple(last))
@@ -227,15 +223,15 @@ def measured(record: Record, steps: int) -> Measured | str:
     broken = [x for x in losses if not math.isfinite(x)]
     if broken:
         return Measured((math.inf,), losses[0], "differentiated loss")
-    if len(losses) < min(steps, FEWEST_MEASURED):
+    if len(losses) < min(steps, MIN_MEASURED_STEPS):
         return f"it made {len(losses)} steps, where {steps} were expected"
     at = tuple(range(len(losses))[-count:])
     return Measured(tuple(losses[-count:]), losses[0], "differentiated loss", at)
 
 
-def saved_records(directory: Path) -> Iterator[tuple[RunKey, Record]]:
+def saved_records(run: RunDirectory) -> Iterator[tuple[RunKey, Record]]:
     """The runs of trials that were made before, by the records that they left."""
-    for path in sorted(directory.glob("*/*/record.log")):
+    for path in run.trial_records():
         try:
             record = Record.open(path)
         except BadInput:
@@ -243,14 +239,18 @@ def saved_records(directory: Path) -> Iterator[tuple[RunKey, Record]]:
         with record:
             header = record.header
             if "changes" in header and header.get("stop_steps"):
-                changes = tuple(Change.of(name, **options) for name, options in header["changes"])
                 seed = int(header["seed_shift"]) // SEED_SHIFT
-                yield RunKey(changes, seed, int(header["stop_steps"])), record
+                yield RunKey(changes_of(header), seed, int(header["stop_steps"])), record
 
 
-def saved_runs(directory: Path) -> dict[RunKey, Measured | str]:
+def changes_of(header: Mapping[str, Any]) -> tuple[Change, ...]:
+    """The changes with which a run was recorded."""
+    return tuple(Change.of(name, **options) for name, options in header.get("changes", ()))
+
+
+def saved_runs(run: RunDirectory) -> dict[RunKey, Measured | str]:
     """How the runs of saved trials came out."""
-    return {key: _outcome(record, key.steps) for key, record in saved_records(directory)}
+    return {key: _outcome(record, key.steps) for key, record in saved_records(run)}
 
 
 def saved_effects(

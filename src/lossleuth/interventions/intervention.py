@@ -20,8 +20,12 @@ class Intervention:
     The names of the constructor's arguments are the options of the change.
     """
 
+    # These two are read from the source as well (`spec.py`): set them in the class itself.
     # Whether every step has to be recorded on a tape.
     wants_tape = False
+    # Whether only the size of gradients changes: an optimizer that divides by it, such as Adam, may
+    # then take the very same steps, to the last bit.
+    only_scales_gradients = False
     # The step that is being recorded, where that is wanted.
     window: Window | None = None
 

@@ -1,30 +1,64 @@
-"""What is said in the end: the judgements of all causes, sorted, and the file `verdict.json`."""
+"""What is said in the end: the judgements of all causes, sorted, and the file `verdict.json`.
+
+What the file holds of a judgement follows from its fields, as does what assistants are promised
+(`agents.answers`): a field is written once, in `types`.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, get_args
 
 from lossleuth.files import replace_file
+from lossleuth.judge.schema_1 import upgraded
 from lossleuth.record import strict_json, values
-from lossleuth.types.cause import Cause
+from lossleuth.run_directory import VERDICT, RunDirectory
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
-from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness
+from lossleuth.types.judgement import Judgement, Status, Where, Wrongness
 
-SCHEMA = 1
-FILE = "verdict.json"
-RANK = (Status.PROVEN, Status.SUSPECTED, Status.BENIGN)
+SCHEMA = 2
+# Fields of a judgement that are no part of a verdict, and those that stand only in its details.
+INTERNAL = frozenset(("trials_wanted",))
+ONLY_IN_DETAILS = frozenset(("cure",))
+
+Answer = Literal["proven", "suspected", "healthy", "cannot_tell"]
+
+
+class VerdictFile(TypedDict):
+    """The file verdict.json."""
+
+    schema: int
+    """Version of this form."""
+    status: Answer
+    """The answer; healthy only where nothing is there and the run is seen to learn."""
+    causes: list[dict[str, Any]]
+    """What is there, the answer first: proven before suspected before benign."""
+    refuted: list[str]
+    """Ids of causes that were tested and are not there."""
+    untested: list[str]
+    """Ids of causes that could not be tested."""
+    errored: list[str]
+    """Ids of causes whose judge failed."""
+    details: dict[str, dict[str, Any]]
+    """The judgement of every cause, by its id; fields that do not apply are left out."""
+    notes: list[str]
+    """What was seen of the run as a whole, in plain sentences."""
+    steps: int
+    """Steps that were observed."""
+    seconds: float
+    """How long the examination took; 0 where a saved run was judged."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer. `status` is proven, suspected, healthy or cannot_tell."""
+    """The answer."""
 
-    status: str
+    status: Answer
     # The judgement of every cause by its id, in the order of the ladder.
     judgements: Mapping[str, Judgement]
     # The causes that are there, the answer first.
@@ -50,7 +84,7 @@ class Verdict:
         """The causes of that status."""
         return [i for i, j in self.judgements.items() if j.status is status]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> VerdictFile:
         """The public form, strict JSON."""
         return {
             "schema": SCHEMA,
@@ -60,13 +94,14 @@ class Verdict:
             "untested": self.of(Status.UNTESTED),
             "errored": self.of(Status.ERRORED),
             "details": {i: _plain_details(j) for i, j in self.judgements.items()},
+            "notes": list(self.notes),
             "steps": self.steps,
             "seconds": round(self.seconds, 3),
         }
 
     def write(self, directory: Path) -> Path:
         """Write `verdict.json`, whole or not at all."""
-        path = directory / FILE
+        path = RunDirectory(directory).verdict
         with replace_file(path) as stream:
             stream.write(strict_json.dumps(self.as_json()).encode())
         return path
@@ -74,89 +109,66 @@ class Verdict:
     @classmethod
     def read(cls, directory: Path) -> Verdict:
         """A verdict as it was written; BadInput if there is none that can be read."""
-        path = directory / FILE
+        path = RunDirectory(directory).verdict
         try:
             known = json.loads(path.read_text(encoding="utf-8"))
-            judgements = {i: _judgement(found) for i, found in known["details"].items()}
-            order = [found["id"] for found in known["causes"]]
-            status, steps, seconds = known["status"], known["steps"], known["seconds"]
-            return cls(str(status), judgements, order, int(steps), float(seconds))
+            if known["schema"] == 1:
+                known = upgraded(known)
+            if known["schema"] == SCHEMA and known["status"] in get_args(Answer):
+                return cls(
+                    status=known["status"],
+                    judgements={i: _judgement(found) for i, found in known["details"].items()},
+                    ranked=[found["id"] for found in known["causes"]],
+                    steps=int(known["steps"]),
+                    seconds=float(known["seconds"]),
+                    notes=tuple(map(str, known["notes"])),
+                )
+            found = f"schema {known['schema']}, status {known['status']} in {path}"
         except OSError:
             found = f"none in {directory}"
         except (ValueError, KeyError, TypeError, AttributeError):
             found = f"another kind of file at {path}"
-        raise BadInput(f"a {FILE} of schema {SCHEMA}", found, "make it with `lossleuth examine`")
-
-
-def ranked(causes: Sequence[Cause], judgements: Mapping[str, Judgement]) -> list[str]:
-    """What is there, proven before suspected before benign, earlier stages first."""
-    order = list(Stage)
-    there = [c for c in causes if judgements[c.id].status in RANK]
-    there.sort(key=lambda c: (RANK.index(judgements[c.id].status), order.index(c.stage)))
-    return [c.id for c in there]
-
-
-def status_of(order: Sequence[str], judgements: Mapping[str, Judgement], *, learns: bool) -> str:
-    """The whole in one word: healthy only where nothing is there and the run is seen to learn."""
-    statuses = {judgements[identifier].status for identifier in order}
-    if Status.PROVEN in statuses:
-        return "proven"
-    if Status.SUSPECTED in statuses:
-        return "suspected"
-    return "healthy" if learns else "cannot_tell"
+        raise BadInput(f"a {VERDICT} of schema {SCHEMA}", found, "make it with `lossleuth examine`")
 
 
 def _plain_cause(identifier: str, judgement: Judgement) -> dict[str, Any]:
-    where = judgement.where
-    return {
-        "id": identifier,
-        "status": judgement.status.value,
-        "because": judgement.because,
-        "where": None if where is None else where._asdict(),
-        "wrongness": {} if judgement.wrongness is None else _plain(judgement.wrongness._asdict()),
-        "harm": None if judgement.harm is None else _plain_harm(judgement.harm),
-        "remedy": judgement.remedy,
-    }
+    """A cause that is there: all fields, whatever is known."""
+    found = {k: v for k, v in _plain_fields(judgement).items() if k not in ONLY_IN_DETAILS}
+    return {"id": identifier, **found, "wrongness": found["wrongness"] or {}}
 
 
 def _plain_details(judgement: Judgement) -> dict[str, Any]:
-    """All that is known of one cause: enough to make the judgement again from it."""
-    found: dict[str, Any] = {"status": judgement.status.value, "because": judgement.because}
-    if judgement.wrongness is not None:
-        found["wrongness"] = _plain(judgement.wrongness._asdict())
-    if judgement.harm is not None:
-        found["harm"] = _plain_harm(judgement.harm)
-    if judgement.where is not None:
-        found["where"] = judgement.where._asdict()
-    if judgement.remedy:
-        found["remedy"] = judgement.remedy
-    if judgement.cure is not None:
-        found["cure"] = judgement.cure.sentence
-    return found
+    """Fields that apply: enough to make the judgement again from them."""
+    return {k: v for k, v in _plain_fields(judgement).items() if v not in (None, "")}
+
+
+def _plain_fields(judgement: Judgement) -> dict[str, Any]:
+    names = [f.name for f in fields(judgement) if f.name not in INTERNAL]
+    return {name: _plain(getattr(judgement, name)) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    """Strict JSON has no infinity: it is written as a word."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Change | Effect):
+        value = value.as_json()
+    elif isinstance(value, Where | Wrongness):
+        value = value._asdict()
+    return json.loads(strict_json.dumps(value))
 
 
 def _judgement(known: Mapping[str, Any]) -> Judgement:
     """What `_plain_details` wrote."""
-    where, wrongness, harm = (known.get(name) for name in ("where", "wrongness", "harm"))
-    return Judgement(
-        Status(known["status"]),
-        str(known["because"]),
-        None if where is None else Where(**where),
-        None if wrongness is None else Wrongness(**values.restore(wrongness)),
-        None if harm is None else Effect(**values.restore(harm | _change(harm))),
-        str(known.get("remedy", "")),
-        cure=Change.told(known["cure"]) if "cure" in known else None,
+    where, wrongness, harm, cure = (
+        known.get(name) for name in ("where", "wrongness", "harm", "cure")
     )
-
-
-def _change(harm: Mapping[str, Any]) -> dict[str, Change]:
-    return {"change": Change.told(harm["change"])}
-
-
-def _plain_harm(harm: Effect) -> dict[str, Any]:
-    return _plain(harm._asdict() | {"change": harm.change.sentence})
-
-
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """Strict JSON has no infinity: it is written as a word."""
-    return dict(json.loads(strict_json.dumps(fields)))
+    return Judgement(
+        status=Status(known["status"]),
+        because=str(known["because"]),
+        where=None if where is None else Where(**where),
+        wrongness=None if wrongness is None else Wrongness(**values.restore(wrongness)),
+        harm=None if harm is None else Effect.from_json(harm),
+        remedy=str(known.get("remedy", "")),
+        cure=None if cure is None else Change.from_json(cure),
+    )

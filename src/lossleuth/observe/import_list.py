@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from lossleuth.files import replace_file
 from lossleuth.places import is_library
+from lossleuth.run_directory import IMPORTS as FILE
 
-FILE = "imports.json"
 OWN = "lossleuth"
 
 

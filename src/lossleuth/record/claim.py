@@ -16,9 +16,9 @@ from pathlib import Path
 
 from lossleuth.files import make_directory
 from lossleuth.record import frames
+from lossleuth.run_directory import RECORD
 from lossleuth.types.errors import BadInput
 
-FILE_NAME = "record.log"
 _MOST_RUNS = 10_000
 # A header torn by a crash is smaller; anything larger is somebody's data.
 _LARGEST_REMAINS = 1 << 20
@@ -40,7 +40,7 @@ def claim(directory: Path) -> tuple[Path, int]:
     for candidate in itertools.islice(_names(directory), _MOST_RUNS):
         make_directory(candidate)
         try:
-            descriptor = _open_own(candidate / FILE_NAME)
+            descriptor = _open_own(candidate / RECORD)
         except OSError as error:
             raise BadInput(
                 "room for a record", f"{candidate}: {error.strerror}", "choose another directory"

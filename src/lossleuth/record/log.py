@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lossleuth.record import frames, payloads, values
-from lossleuth.record.claim import FILE_NAME, is_held
+from lossleuth.record.claim import is_held
 from lossleuth.record.frames import Frame, Kind
+from lossleuth.run_directory import RECORD
 from lossleuth.types.errors import BadInput
 
 _CHUNK = 1 << 22
@@ -35,7 +36,7 @@ class Log:
     """The valid part of a log, which grows with every `refresh`."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path / FILE_NAME if path.is_dir() else path
+        self.path = path / RECORD if path.is_dir() else path
         self.descriptor = _open(self.path)
         # For each step: its number, where its JSON is and how long, which table its matrix obeys.
         self.steps = array("q")
@@ -189,7 +190,7 @@ def _open(path: Path) -> int:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise BadInput(
-            f"a run directory with its {FILE_NAME}", f"{path}: {why}", "check the path"
+            f"a run directory with its {RECORD}", f"{path}: {why}", "check the path"
         ) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         with contextlib.suppress(OSError):
@@ -203,9 +204,7 @@ def _check_opening(path: Path, opening: bytes) -> None:
         raise BadInput("a record", f"{path}: it is empty", "wait until the run has begun")
     version = frames.version_of(opening)
     if version is None:
-        raise BadInput(
-            "a record of lossleuth", f"{path}: it begins otherwise", f"name a {FILE_NAME}"
-        )
+        raise BadInput("a record of lossleuth", f"{path}: it begins otherwise", f"name a {RECORD}")
     if version != frames.VERSION:
         raise BadInput(
             f"a record of version {frames.VERSION}",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from lossleuth.examiner.rejudge import examine_record, look_of, saved_verdict
+from lossleuth.examiner.rejudge import rejudge, saved_verdict
 from lossleuth.files import replace_file
-from lossleuth.judge.verdict import FILE, Verdict
+from lossleuth.judge.verdict import Verdict
 from lossleuth.record import strict_json
 from lossleuth.record.export import export
 from lossleuth.record.read import Record
@@ -15,6 +15,7 @@ from lossleuth.report.document.blocks import Document
 from lossleuth.report.document.document import document_of
 from lossleuth.report.document.facts import facts_of
 from lossleuth.report.render import html, markdown
+from lossleuth.run_directory import RunDirectory
 from lossleuth.types.errors import BadInput
 
 FORMS: dict[str, Callable[[Path, Verdict], bytes]] = {
@@ -26,13 +27,19 @@ FORMS: dict[str, Callable[[Path, Verdict], bytes]] = {
 
 def write_reports(directory: Path, verdict: Verdict) -> list[Path]:
     """Write `verdict.json`, `report.html` and `report.md`; where they are."""
+    run = RunDirectory(directory)
     document = document_of(facts_of(directory, verdict))
-    texts = {"report.html": html.rendered(document), "report.md": markdown.rendered(document)}
+    texts = {"html": html.rendered(document), "md": markdown.rendered(document)}
     verdict.write(directory)
-    for name, text in texts.items():
-        with replace_file(directory / name) as stream:
+    for form, text in texts.items():
+        with replace_file(run.report(form)) as stream:
             stream.write(text.encode())
-    return [directory / FILE, *(directory / name for name in texts)]
+    return [run.verdict, *map(run.report, texts)]
+
+
+def judge_and_report(directory: Path) -> list[Path]:
+    """Judge a saved run and write its verdict and its reports; where they are."""
+    return write_reports(directory, rejudge(directory))
 
 
 def write_report(directory: Path, form: str, to: Path | None = None) -> Path:
@@ -41,14 +48,14 @@ def write_report(directory: Path, form: str, to: Path | None = None) -> Path:
         raise BadInput("a form of report", repr(form), "give html, md, json or csv")
     if not directory.is_dir():
         raise BadInput("a run directory", f"nothing at {directory}", "give one under runs/")
-    path = to or directory / f"report.{form}"
+    run = RunDirectory(directory)
+    path = to or run.report(form)
     if form == "csv":
-        with Record.open(look_of(directory)) as record:
+        with Record.open(run.look) as record:
             export(record, "csv", path)
         return path
     # Without a verdict that was written, one is made now from the record.
-    known = (directory / FILE).exists()
-    verdict = saved_verdict(directory) if known else examine_record(directory)
+    verdict = saved_verdict(directory) if run.verdict.exists() else rejudge(directory)
     data = FORMS[form](directory, verdict)
     with replace_file(path) as stream:
         stream.write(data)

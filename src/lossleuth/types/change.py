@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+Option = float | int | str | bool
+# How strict JSON spells the numbers that it does not have; `float` reads them.
+NON_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
 class Change(NamedTuple):
     """One thing that is different in a run: an intervention by name, with its options."""
 
     name: str
-    options: tuple[tuple[str, float | int | str | bool], ...] = ()
+    """The intervention."""
+    options: tuple[tuple[str, Option], ...] = ()
+    """Its options by name."""
 
     @classmethod
-    def of(cls, name: str, **options: float | int | str | bool) -> Change:
+    def of(cls, name: str, **options: Option) -> Change:
         """A change with its options by name.
 
         >>> Change.of("scale_lr", factor=0.1).sentence
@@ -22,27 +28,31 @@ class Change(NamedTuple):
         """
         return cls(name, tuple(sorted(options.items())))
 
-    @classmethod
-    def told(cls, sentence: str) -> Change:
-        """The change that a sentence tells of.
+    def as_json(self) -> dict[str, Any]:
+        """The form in which it is stored.
 
-        >>> Change.told("use_rule(rule=AdamW)") == Change.of("use_rule", rule="AdamW")
-        True
+        >>> Change.of("scale_lr", factor=0.1).as_json()
+        {'name': 'scale_lr', 'options': {'factor': 0.1}}
         """
-        name, _, inside = sentence.rstrip(")").partition("(")
-        options: dict[str, float | int | str | bool] = {}
-        for part in filter(None, inside.split(", ")):
-            key, _, value = part.partition("=")
-            try:
-                options[key] = ast.literal_eval(value)
-            except (ValueError, SyntaxError):
-                options[key] = value
-        return cls.of(name, **options)
+        for option in self.options:
+            if option[1] in NON_FINITE:
+                raise ValueError(f"{option} would be read back as a number")
+        return {"name": self.name, "options": dict(self.options)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Change:
+        """The change that `as_json` stored."""
+        return cls.of(stored["name"], **_restored(stored["options"]))
 
     @property
     def sentence(self) -> str:
-        """As it is told: `scale_lr(factor=0.1)`."""
+        """For people: `scale_lr(factor=0.1)`."""
         return f"{self.name}({', '.join(f'{k}={v}' for k, v in self.options)})"
+
+
+def _restored(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with the names of non-finite numbers turned into these numbers."""
+    return {k: float(v) if v in NON_FINITE else v for k, v in stored.items()}
 
 
 # A loss of so many times its start is lost: how far it went says nothing, and would only drown the
@@ -60,21 +70,36 @@ def counted(end: float, start: float) -> float:
 
 
 class Effect(NamedTuple):
-    """What a change did to the true loss over paired runs; positive is better with the change."""
+    """What a trial found: paired runs of the same program without and with one change."""
 
     change: Change
-    # Loss without the change minus loss with it, in nats, and the standard error of that; of
-    # losses as they are counted.
+    """The one thing that was different."""
     nats: float
+    """Loss without the change minus loss with it: positive is better with the change."""
     error: float
+    """Standard error of that."""
     seeds: int
+    """Pairs of runs; fewer than 3 prove nothing."""
     steps: int
-    # Mean true loss at the end without and with the change, and at the beginning.
+    """Steps of each run."""
     without: float
+    """Mean loss at the end, as the program is."""
     with_change: float
+    """Mean loss at the end with the change."""
     start: float
-    # What was measured: the true loss, or the differentiated one where that is all there is.
+    """Mean loss at the beginning."""
     measure: str = "true loss"
+    """Which loss was measured: the true one, or the differentiated one where that is all."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The form in which it is stored; numbers may be infinite."""
+        return self._asdict() | {"change": self.change.as_json()}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Effect:
+        """The effect that `as_json` stored."""
+        numbers = {k: v for k, v in stored.items() if k != "change"}
+        return cls(change=Change.from_json(stored["change"]), **_restored(numbers))
 
     @property
     def is_better(self) -> bool:

@@ -35,20 +35,27 @@ class Stage(Enum):
 
 
 class Where(NamedTuple):
-    """The user's source where the fault is in it, else the asset at fault (then without line)."""
+    """Where a fault is: in the user's source, else in the asset at fault."""
 
     file: str | None
+    """The user's source, or the asset at fault (then without a line)."""
     line: int | None = None
+    """Line in it, from 1."""
     module: str | None = None
+    """Module, parameter or function there, where one is known."""
 
 
 class Wrongness(NamedTuple):
-    """An invariant, what it should be, what it is, and what rounding alone could make of it."""
+    """An invariant that is broken."""
 
     what: str
+    """The quantity."""
     value: float
+    """What it is in this program."""
     expected: float
+    """What it is in a correct one."""
     floor: float
+    """What rounding or noise alone could make of it."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +63,21 @@ class Judgement:
     """What a judge says of one cause, and what it would like to have tried."""
 
     status: Status
+    """Benign: it is there and does no harm. Untested: see `because`. Errored: our own failure."""
     because: str
+    """The deciding number, in a sentence."""
     where: Where | None = None
+    """Where it is, if that is known."""
     wrongness: Wrongness | None = None
+    """The broken invariant."""
     harm: Effect | None = None
+    """The trial, if there was one."""
     remedy: str = ""
-    # Trials that would decide; the first that helps is the cure.
-    wants: tuple[Change, ...] = ()
-    # The change with which the rest is judged once this is proven.
+    """What to do; may be empty."""
+    trials_wanted: tuple[Change, ...] = ()
+    """Trials that would decide; the first that helps is the cure."""
     cure: Change | None = None
+    """The change with which the rest is judged once this is proven."""
 
 
 def refuted(because: str) -> Judgement:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from pathlib import Path
 
-from lossleuth.files import make_directory
 from lossleuth.observe.child.watch import Order
 from lossleuth.observe.launch.program import Ending, Program, Running, leave_like, save_ending
 from lossleuth.record.read import Record
+from lossleuth.run_directory import RunDirectory, dated_directory, free_directory, has_record
 from lossleuth.types.errors import BadInput
 from lossleuth.watching.alarms import alarms
 from lossleuth.watching.panel import Panel
@@ -33,7 +32,7 @@ def watch_script(
     """
     program = Program(script, tuple(arguments))
     program.check()
-    directory = free_directory(out or dated_directory())
+    directory = free_directory(out or dated_directory(), has_record)
     order = Order(
         str(directory.resolve()),
         program.header(),
@@ -53,28 +52,13 @@ def watch_script(
     leave_like(ending)
 
 
-def dated_directory() -> Path:
-    """Where a run goes that was given no name."""
-    return Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
-
-
-def free_directory(wanted: Path) -> Path:
-    """The directory that was asked for, or the next free name: a record is never overwritten."""
-    directory, number = wanted, 1
-    while (directory / "record.log").exists():
-        number += 1
-        directory = wanted.with_name(f"{wanted.name}-{number}")
-    make_directory(directory)
-    return directory
-
-
 def summary(directory: Path, ending: Ending) -> list[str]:
     """What a user should know when the run is over."""
     try:
         record = Record.open(directory)
     except BadInput:
         return [f"{ending.sentence} before torch was imported: nothing was recorded"]
-    processes = sorted((directory / "processes").glob("*/record.log"))
+    processes = RunDirectory(directory).process_records()
     if not len(record.steps) and not processes:
         return [
             f"{ending.sentence} after {ending.seconds:.1f} s without a training step: expected "
@@ -89,7 +73,7 @@ def summary(directory: Path, ending: Ending) -> list[str]:
 
 def _steps(directory: Path) -> int:
     try:
-        return len(Record.open(directory).steps) + len(list(directory.glob("processes/*")))
+        return len(Record.open(directory).steps) + len(RunDirectory(directory).process_records())
     except BadInput:
         return 0
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from lossleuth.observe.child.watch import Order, Watch
 from lossleuth.observe.launch.program import Program
-from lossleuth.watching.command import dated_directory, free_directory
+from lossleuth.run_directory import dated_directory, free_directory, has_record
 
 
 class Watching:
@@ -53,7 +53,7 @@ def watch(*watched: Any, out: str | Path | None = None, activations: bool = Fals
     >>> Record.open(watching.directory).steps
     array([0, 1, 2])
     """
-    directory = free_directory(Path(out) if out is not None else dated_directory())
+    directory = free_directory(Path(out) if out is not None else dated_directory(), has_record)
     program = Program(Path(sys.argv[0] or "interactive"), tuple(sys.argv[1:]))
     order = Order(str(directory), program.header(), os.getpid(), activations)
     started = Watch(order, main=True)

@@ -74,7 +74,7 @@ def test_a_function_is_blamed_before_the_sum_and_cured_by_itself(
 ) -> None:
     fault = seen(*found)
     judged = judge(fault)
-    assert (judged.status, judged.wants) == (Status.SUSPECTED, (FASTER,))
+    assert (judged.status, judged.trials_wanted) == (Status.SUSPECTED, (FASTER,))
     assert judged.where == Where("norm.py", 32) and "backward of FusedNorm" in judged.because
     proven = judge(tried(fault, FASTER, 2.0))
     assert (proven.status, proven.cure) == (Status.PROVEN, FASTER)
@@ -84,15 +84,17 @@ def test_a_function_is_blamed_before_the_sum_and_cured_by_itself(
 def test_where_torch_cannot_differentiate_a_forward_the_whole_step_is_replayed() -> None:
     fault = seen(function(0.5))
     failed = {FASTER: "it made 0 steps, where 80 were expected"}
-    assert judge(replace(fault, failed=failed)).wants == (CURE,)
+    assert judge(replace(fault, failed=failed)).trials_wanted == (CURE,)
     both = seen(function(0.5), function(0.2, name="Act"))
-    assert judge(both).wants == (Change.of("differentiate_forward", functions="Act,FusedNorm"),)
+    assert judge(both).trials_wanted == (
+        Change.of("differentiate_forward", functions="Act,FusedNorm"),
+    )
 
 
 def test_the_one_library_that_is_no_package_is_blamed_for_its_function() -> None:
     fault = seen(function(0.5), provenance=Provenance(["fast.so", "notes.txt"]))
     assert judge(fault).where == Where("fast.so", None, "FusedNorm")
-    assert judge(fault).wants == (CURE,)
+    assert judge(fault).trials_wanted == (CURE,)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_where_it_diverges_without_clipping_a_usual_limit_is_tried() -> None:
     fault = clipped(0.01, 0.02, 0.01)
     for gone in (-math.inf, -20.0):
         diverged = tried(fault, CURE, gone)
-        assert judge(diverged).wants == (LOOSER,)
+        assert judge(diverged).trials_wanted == (LOOSER,)
         assert judge(tried(diverged, LOOSER, 2.0)).status is Status.PROVEN
         check_refuted(judge(tried(diverged, LOOSER, 0.0)), "Harmless here")
 

@@ -95,7 +95,7 @@ def decaying() -> Evidence:
 
 def test_a_strong_decay_has_to_be_told_from_the_rate_that_drives_it() -> None:
     asked = judge(decaying())
-    assert (asked.status, asked.wants) == (Status.SUSPECTED, (NO_DECAY,))
+    assert (asked.status, asked.trials_wanted) == (Status.SUSPECTED, (NO_DECAY,))
     check_refuted(judge(tried(decaying(), NO_DECAY, 0.9)), "without weight decay")
     assert judge(tried(decaying(), NO_DECAY, 0.1)).status is Status.PROVEN
 

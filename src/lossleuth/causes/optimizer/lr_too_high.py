@@ -115,7 +115,9 @@ def judge(evidence: Evidence) -> Judgement:
         if _decays(evidence):
             decay = evidence.effects.get(NO_DECAY)
             if decay is None and NO_DECAY not in evidence.failed:
-                return replace(decided, status=Status.SUSPECTED, harm=None, wants=(NO_DECAY,))
+                return replace(
+                    decided, status=Status.SUSPECTED, harm=None, trials_wanted=(NO_DECAY,)
+                )
             if decay is not None and decay.is_better and decay.nats > MIN_BY_DECAY * harm.nats:
                 return refuted(f"at the same rate without weight decay: {decay.sentence}")
         wrongness = Wrongness("loss at this rate", harm.without, harm.with_change, harm.error)

@@ -19,6 +19,8 @@ from lossleuth.tape.window import Backward, Window
 class ShiftLabels(FollowCrossEntropy):
     """Aim at what another position aims at; by 0, everything stays exactly as it is."""
 
+    wants_tape = True
+
     def __init__(self, offset: int) -> None:
         super().__init__()
         self._offset = int(offset)

@@ -18,6 +18,8 @@ EPSILON = 1e-6
 class ClipGradients(Intervention):
     """Shorten the gradient to `norm` where it is longer."""
 
+    only_scales_gradients = True
+
     def __init__(self, norm: float) -> None:
         self._norm = norm
 

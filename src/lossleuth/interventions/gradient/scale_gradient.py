@@ -15,6 +15,8 @@ from lossleuth.tape.window import Backward, Window
 class ScaleGradient(Intervention):
     """As if the loss had been multiplied."""
 
+    only_scales_gradients = True
+
     def __init__(self, factor: float) -> None:
         self._factor = factor
         self._known: dict[int, Tensor] = {}

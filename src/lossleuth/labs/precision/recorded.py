@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lossleuth.examiner.rejudge import look_of
 from lossleuth.record.read import Record
 from lossleuth.report.document.facts import matrix_of
 from lossleuth.report.document.headroom import (
@@ -16,12 +15,13 @@ from lossleuth.report.document.headroom import (
     largest_activations,
     ranges_of,
 )
+from lossleuth.run_directory import RunDirectory
 from lossleuth.types.errors import BadInput
 
 
 def recorded_ranges(directory: Path) -> list[RecordedRange]:
     """What a record tells of the range of its tensors."""
-    with Record.open(look_of(directory)) as record:
+    with Record.open(RunDirectory(directory).look) as record:
         columns = {c: matrix_of(record, c).values for c in COLUMNS if c in record.columns}
         events = [event.data for event in record.events("activations")]
     ranges = ranges_of(columns, largest_activations(events))

@@ -21,6 +21,7 @@ from lossleuth.observe.failures import Failures
 from lossleuth.observe.import_list import note_imports
 from lossleuth.observe.provenance.opened_files import Provenance
 from lossleuth.observe.stop import Limit
+from lossleuth.run_directory import PROCESSES
 from lossleuth.types.change import Change
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class Watch:
             header["seed_shift"] = self._order.seed_shift
             header["stop_steps"] = self._order.stop_steps
         if not self._main:
-            directory = directory / "processes" / str(os.getpid())
+            directory = directory / PROCESSES / str(os.getpid())
             header["parent"] = self._order.process
         elif self._may_be_forked():
             note_imports(directory)

@@ -20,9 +20,9 @@ from lossleuth.observe.child.watch import Order
 from lossleuth.observe.import_list import noted_imports
 from lossleuth.observe.launch.fork_server import Forked, Nursery
 from lossleuth.observe.launch.program import Program
+from lossleuth.run_directory import OUTPUT
 from lossleuth.types.change import Change
 
-OUTPUT = "output.txt"
 # What a script prints beyond this is thrown away.
 MOST_OUTPUT = 16 << 20
 POLL_SECONDS = 0.05

@@ -16,9 +16,8 @@ from typing import Any
 from lossleuth.files import replace_file
 from lossleuth.observe.child.watch import Order
 from lossleuth.record import strict_json
+from lossleuth.run_directory import ENDING
 from lossleuth.types.errors import BadInput
-
-ENDING = "ending.json"
 
 
 @dataclass(frozen=True)

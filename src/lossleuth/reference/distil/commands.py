@@ -12,10 +12,11 @@ from lossleuth.reference.distil.session import Session
 from lossleuth.reference.distil.settings import DistilSettings
 from lossleuth.reference.distil.state import FILE_NAME, load_state
 from lossleuth.reference.train.allocator import keep_freed_memory
-from lossleuth.reference.train.commands import check_name, dated_directory, with_absolute_data
+from lossleuth.reference.train.commands import check_name, with_absolute_data
 from lossleuth.reference.train.memory import memory_told_plainly
 from lossleuth.reference.train.output import patient_console
 from lossleuth.reference.train.run_directory import check_free
+from lossleuth.run_directory import dated_directory
 from lossleuth.settings import Resolved, resolve
 from lossleuth.types.errors import BadInput
 

@@ -6,7 +6,6 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +31,7 @@ from lossleuth.reference.train.session import Session
 from lossleuth.reference.train.settings import TrainSettings
 from lossleuth.reference.train.tokenizer import Tokenizer
 from lossleuth.reference.train.vocabulary import analyze_vocabulary
+from lossleuth.run_directory import dated_directory
 from lossleuth.settings import LARGEST_WHOLE, Resolved, is_plain_text, resolve
 from lossleuth.types.errors import BadInput
 
@@ -238,8 +238,3 @@ def check_name(what: str, name: str) -> None:
 def _check_compiler(settings: TrainSettings) -> None:
     if settings.compile and shutil.which("g++") is None:
         raise BadInput("a C++ compiler for --compile", "no g++", "install g++ or use --no-compile")
-
-
-def dated_directory() -> Path:
-    """Where a run goes that was given no place."""
-    return Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")

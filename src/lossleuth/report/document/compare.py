@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from lossleuth.examiner.load_evidence import settings_of
-from lossleuth.examiner.rejudge import look_of
 from lossleuth.record.read import Record
 from lossleuth.report.document.blocks import (
     Answer,
@@ -26,6 +25,7 @@ from lossleuth.report.document.blocks import (
 from lossleuth.report.document.facts import Matrix, matrix_of
 from lossleuth.report.document.numbers import shown
 from lossleuth.report.document.sampling import sampled
+from lossleuth.run_directory import RunDirectory
 
 # What is compared, in the order in which a step makes it.
 MADE = ("batch", "loss", "grad_norm_before_clip", "grad_norm", "lr")
@@ -41,7 +41,7 @@ WORDS = {
 def comparison(first: Path, second: Path) -> Document:
     """Both runs: where they part first, settings that differ, curves, gradient flow."""
     names = _names(first, second)
-    with Record.open(look_of(first)) as a, Record.open(look_of(second)) as b:
+    with Record.open(RunDirectory(first).look) as a, Record.open(RunDirectory(second).look) as b:
         sections = [
             Section("", _parting(a, b)),
             Section("Settings that differ", [_settings(a, b, names)]),

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lossleuth.examiner.examination import TRIALS
 from lossleuth.examiner.load_evidence import settings_of
-from lossleuth.examiner.rejudge import look_of
 from lossleuth.examiner.trials import saved_records
 from lossleuth.findings.gradient import GradientTruth
 from lossleuth.findings.loss import TrueLoss
@@ -24,6 +22,7 @@ from lossleuth.record.read import Record
 from lossleuth.record.recorded_steps import restored_steps
 from lossleuth.report.document.headroom import largest_activations
 from lossleuth.report.document.sampling import bunches
+from lossleuth.run_directory import RunDirectory
 from lossleuth.types.change import Change
 from lossleuth.types.errors import BadInput
 
@@ -102,7 +101,7 @@ COLUMNS = ("grad_rms", "update_ratio", "update_rms", "grad_max", "weight_rms", "
 def facts_of(directory: Path, verdict: Verdict) -> Facts:
     """Everything that a run's directory holds for a report; without torch."""
     try:
-        record = Record.open(look_of(directory))
+        record = Record.open(RunDirectory(directory).look)
     except BadInput:
         # A script that ended before its first step has a verdict, and nothing else.
         return Facts(verdict)
@@ -211,6 +210,6 @@ def _largest(values: Floats) -> Floats:
 def _trials(directory: Path) -> list[TrialRun]:
     return [
         TrialRun(key.changes, key.seed, key.steps, record.series("loss"))
-        for key, record in saved_records(directory / TRIALS)
+        for key, record in saved_records(RunDirectory(directory))
         if "loss" in record.scalar_names
     ]

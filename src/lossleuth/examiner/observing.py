@@ -1,0 +1,158 @@
+"""Observing a program: a first look, and further ones with the cures of proven faults in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lossleuth.examiner.load_evidence import evidence_of
+from lossleuth.examiner.request import Budget, Request
+from lossleuth.interventions.spec import spec_of
+from lossleuth.judge.choosing import MAX_TRIAL_STEPS, first_bad, joined, missed_evaluations
+from lossleuth.observe.launch.executor import Executor, Finished, Plan, last_words
+from lossleuth.run_directory import of_bad_step, of_evaluations
+from lossleuth.types.change import Change
+from lossleuth.types.errors import BadInput
+from lossleuth.types.evidence import Evidence
+
+# Steps that are recorded and replayed, as far as the run gets.
+WINDOWS = (0, 1, 4, 16, 60, 150)
+CURED_WINDOWS = (1, 24, 60)
+# Steps of a look with a cure in that has every step recorded and replayed.
+MAX_TAPED_STEPS = 30
+# Share of the budget that one look may take.
+MAX_SHARE = 0.4
+
+
+@dataclass(frozen=True)
+class Look:
+    """One observation: what it showed, with the trials made on top of it, and its records."""
+
+    evidence: Evidence
+    # The record of the look, then records of further steps of the same run.
+    directories: tuple[Path, ...]
+    # The program trains without autograd.
+    by_hand: bool = False
+
+    def joined_by(self, other: Look) -> Look:
+        """With further steps of the same run."""
+        return replace(
+            self,
+            evidence=joined(self.evidence, other.evidence),
+            directories=(*self.directories, *other.directories),
+        )
+
+
+class Observing:
+    """Runs the program to look at it; nothing is tried, nothing is judged."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        request: Request,
+        budget: Budget,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._executor = executor
+        self._request = request
+        self._budget = budget
+        self._progress = progress
+
+    def first(self) -> Look:
+        """The program as it is; BadInput if it does not train."""
+        request = self._request
+        plan = self._plan(request.run.observed, request.steps, WINDOWS)
+        finished = self._run(plan)
+        try:
+            look = self._read(finished)
+        except BadInput as reason:
+            if finished.code != 0:
+                raise
+            return self._by_hand(plan, reason)
+        look = self._with_bad_step(plan, look)
+        missed = missed_evaluations(look.evidence)
+        if missed and self._budget.has(0.5):
+            self._progress(f"running it again to record the evaluation before step {missed[-1]}")
+            look = self._record_again(plan, look, of_evaluations(plan.directory), missed)
+        return look
+
+    def cured(self, number: int, cures: tuple[Change, ...]) -> Look:
+        """A short look with cures in; BadInput if the program does not train with them."""
+        taped = any(spec_of(cure.name).wants_tape for cure in cures)
+        steps = min(self._request.steps, MAX_TAPED_STEPS if taped else MAX_TRIAL_STEPS)
+        plan = self._plan(self._request.run.cured(number), steps, CURED_WINDOWS, cures)
+        look = self._with_bad_step(plan, self._read(self._run(plan)))
+        return replace(look, evidence=replace(look.evidence, cures=cures))
+
+    def unfinished(self) -> Look | None:
+        """What an interrupted first look had recorded; None where that is no step at all."""
+        run = self._request.run
+        with suppress(BadInput):
+            look = Look(evidence_of(run.look), (run.look,), run.look == run.observed_by_hand)
+            return look if look.evidence.steps else None
+        return None
+
+    def _plan(
+        self, directory: Path, steps: int, windows: tuple[int, ...], cures: tuple[Change, ...] = ()
+    ) -> Plan:
+        return Plan(
+            directory,
+            steps,
+            seconds=self._budget.for_observing(MAX_SHARE),
+            tape=tuple(w for w in windows if w < steps),
+            changes=cures,
+        )
+
+    def _run(self, plan: Plan) -> Finished:
+        self._progress(f"running {self._request.name} for up to {plan.steps} steps")
+        (finished,) = self._executor.run([plan])
+        return finished
+
+    def _with_bad_step(self, plan: Plan, look: Look) -> Look:
+        bad = first_bad(look.evidence)
+        if bad is None or bad in plan.tape:
+            return look
+        self._progress(f"running it again to record step {bad}, the first that went wrong")
+        return self._record_again(plan, look, of_bad_step(plan.directory), (bad,))
+
+    def _record_again(
+        self, plan: Plan, look: Look, directory: Path, steps: tuple[int, ...]
+    ) -> Look:
+        """Re-execution gives the same steps: record those that were not."""
+        again = replace(plan, directory=directory, tape=steps, steps=max(steps) + 1)
+        (finished,) = self._executor.run([again], self._budget.until)
+        try:
+            return look.joined_by(self._read(finished))
+        except BadInput:
+            return look
+
+    def _by_hand(self, plan: Plan, reason: BadInput) -> Look:
+        """Without a backward pass and an optimizer, a program may train all the same."""
+        self._progress("no backward pass was seen: looking for updates that are made by hand")
+        directory = self._request.run.observed_by_hand
+        (finished,) = self._executor.run([replace(plan, directory=directory, by_hand=True)])
+        try:
+            return replace(self._read(finished), by_hand=True)
+        except BadInput:
+            raise reason from None
+
+    def _read(self, finished: Finished) -> Look:
+        directory = finished.plan.directory
+        expected = "a script that trains"
+        words = last_words(directory, 600).splitlines()
+        try:
+            evidence = evidence_of(directory)
+        except BadInput:
+            tail = f"; it ended with: {words[-1]}" if words else ""
+            if finished.problem:
+                found = f"no training step in {self._request.name} ({finished.problem}{tail})"
+                raise BadInput(expected, found, "give it more time with --budget") from None
+            found = f"{self._request.name}, which did not come to import torch{tail}"
+            raise BadInput(expected, found, "run it by itself first") from None
+        if not evidence.steps and not evidence.ending.unfinished:
+            reason = finished.problem or (f"it ended with: {words[-1]}" if words else "it ended")
+            found = f"no training step in {self._request.name} ({reason})"
+            raise BadInput(expected, found, "give the script that trains, with its arguments")
+        return Look(evidence, (directory,))

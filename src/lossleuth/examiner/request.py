@@ -1,0 +1,60 @@
+"""What the user asks for, and how much of the time for it is left."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from lossleuth.run_directory import RunDirectory
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is examined, for how long, and how much may be tried."""
+
+    # What is examined, for people.
+    name: str
+    out: Path
+    steps: int = 200
+    budget: float = 120.0
+    seeds: int = 3
+    trials: bool = True
+    only: tuple[str, ...] = ()
+
+    @property
+    def run(self) -> RunDirectory:
+        """Where everything goes."""
+        return RunDirectory(self.out)
+
+
+class Budget:
+    """Seconds that an examination may take; its clock starts at once."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._began = time.monotonic()
+        # On the monotonic clock.
+        self.until = self._began + seconds
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self._began
+
+    @property
+    def left(self) -> float:
+        """Seconds until the end; negative when it is over."""
+        return self.until - time.monotonic()
+
+    def has(self, share: float) -> bool:
+        """Whether more than this share of it is left.
+
+        >>> Budget(60.0).has(0.5), Budget(0.0).has(0.5)
+        (True, False)
+        """
+        return self.left > share * self._seconds
+
+    def for_observing(self, share: float) -> float:
+        """Seconds for one observation: at most this share, and at most half of what is left."""
+        return max(5.0, min(share * self._seconds, self.left / 2))

@@ -1,0 +1,113 @@
+"""The one way from what was gathered to a verdict: for new runs, saved runs and watched runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lossleuth.judge.judging import (
+    Judgements,
+    drop_explained,
+    drop_ineffective_trials,
+    drop_untriable,
+    drop_untried,
+    drop_voided,
+    judge_all,
+)
+from lossleuth.judge.known_numbers import recognised
+from lossleuth.judge.learning import learning
+from lossleuth.judge.verdict import Answer, Verdict
+from lossleuth.types.cause import Cause
+from lossleuth.types.change import Change
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Stage, Status
+
+RANK = (Status.PROVEN, Status.SUSPECTED, Status.BENIGN)
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What a judge has to know of an examination beside what was seen."""
+
+    # The program trains without autograd: it has no optimizer through which it could be changed.
+    by_hand: bool = False
+    # The user ended it early: what was not seen is not known.
+    interrupted: bool = False
+
+
+def judge(
+    causes: Sequence[Cause],
+    looks: Sequence[Evidence],
+    circumstances: Circumstances | None = None,
+    seconds: float = 0.0,
+) -> Verdict:
+    """The verdict on a program: by the first look at it, and by further ones with cures in.
+
+    A look is the evidence of one observation, with the trials that were made on top of it.
+    """
+    circumstances = circumstances or Circumstances()
+    if not looks:
+        return Verdict("cannot_tell", {}, [], 0, seconds, ("nothing was observed",))
+    first = looks[0]
+    state = learning(first)
+    known = judge_looks(causes, looks, circumstances)
+    if state.learns:
+        known = drop_untried(known)
+    known = drop_explained(causes, drop_ineffective_trials(known))
+    order = ranked(causes, known)
+    learns = bool(state.learns) and not circumstances.interrupted
+    notes = (state.sentence, *recognised(first))
+    status = status_of(order, known, learns=learns)
+    return Verdict(status, known, order, len(first.steps), seconds, notes)
+
+
+def judge_looks(
+    causes: Sequence[Cause], looks: Sequence[Evidence], circumstances: Circumstances
+) -> Judgements:
+    """What all looks together say of each cause."""
+    known: Judgements = {}
+    for look in looks:
+        judgements = judge_look(causes, look, circumstances)
+        known = merged(known, judgements, look.cures) if known else judgements
+    return known
+
+
+def judge_look(causes: Sequence[Cause], look: Evidence, circumstances: Circumstances) -> Judgements:
+    """What one look says; with a cure in, nothing stands in the way of trials any more."""
+    judgements = judge_all(causes, look)
+    if circumstances.by_hand:
+        judgements = drop_untriable(judgements)
+    return judgements if look.cures else drop_voided(causes, judgements)
+
+
+def merged(known: Judgements, again: Judgements, cures: Sequence[Change] = ()) -> Judgements:
+    """What was judged with cures in outranks what was judged before, where it found more."""
+    inside = " and ".join(cure.sentence for cure in cures)
+    seen = f" (seen with {inside} in)" if inside else ""
+    found = dict(known)
+    for identifier, judgement in again.items():
+        before = known[identifier].status
+        more = judgement.status is Status.PROVEN and before is not Status.PROVEN
+        settled = judgement.status in (Status.REFUTED, Status.BENIGN)
+        if more or (before in (Status.SUSPECTED, Status.UNTESTED) and settled):
+            because = f"{judgement.because.removesuffix('.')}{seen}"
+            found[identifier] = replace(judgement, because=because)
+    return found
+
+
+def ranked(causes: Sequence[Cause], judgements: Judgements) -> list[str]:
+    """What is there, proven before suspected before benign, earlier stages first."""
+    order = list(Stage)
+    there = [c for c in causes if judgements[c.id].status in RANK]
+    there.sort(key=lambda c: (RANK.index(judgements[c.id].status), order.index(c.stage)))
+    return [c.id for c in there]
+
+
+def status_of(order: Sequence[str], judgements: Judgements, *, learns: bool) -> Answer:
+    """The whole in one word: healthy only where nothing is there and the run is seen to learn."""
+    statuses = {judgements[identifier].status for identifier in order}
+    if Status.PROVEN in statuses:
+        return "proven"
+    if Status.SUSPECTED in statuses:
+        return "suspected"
+    return "healthy" if learns else "cannot_tell"

@@ -1,0 +1,68 @@
+"""Looking at a program, and what is kept of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from small_examinations import Recorded, Silent
+
+from lossleuth.examiner.observing import MAX_TAPED_STEPS, WINDOWS, Observing
+from lossleuth.examiner.request import Budget, Request
+from lossleuth.judge.choosing import MAX_TRIAL_STEPS
+from lossleuth.observe.launch.executor import Plan
+from lossleuth.types.change import Change
+from lossleuth.types.errors import BadInput
+
+
+def observing(folder: Path, executor: Recorded, steps: int = 200) -> Observing:
+    request = Request("train.py", folder, steps=steps)
+    return Observing(executor, request, Budget(request.budget), lambda _: None)
+
+
+def level(plan: Plan) -> Sequence[float]:
+    return [3.0] * plan.steps
+
+
+def test_a_first_look_records_the_steps_that_the_run_has(tmp_path: Path) -> None:
+    executor = Recorded(level)
+    look = observing(tmp_path, executor, steps=30).first()
+    assert (look.directories, look.by_hand) == ((tmp_path / "observed",), False)
+    assert [w["step"] for w in look.evidence.windows] == [w for w in WINDOWS if w < 30]
+    assert executor.calls[0][0].seconds == pytest.approx(0.4 * 120.0)
+
+
+@pytest.mark.parametrize(
+    ("cure", "steps"),
+    [("hold_lr", MAX_TRIAL_STEPS), ("shift_labels", MAX_TAPED_STEPS)],
+)
+def test_a_look_with_a_cure_in_is_short(tmp_path: Path, cure: str, steps: int) -> None:
+    executor = Recorded(level)
+    cures = (Change.of(cure),)
+    look = observing(tmp_path, executor).cured(2, cures)
+    (plan,) = executor.calls[0]
+    assert (plan.directory, plan.steps, plan.changes) == (tmp_path / "cured2", steps, cures)
+    assert look.evidence.cures == cures
+
+
+def test_a_bad_step_is_part_of_the_look(tmp_path: Path) -> None:
+    executor = Recorded(lambda plan: [3.0] * 9 + [math.nan] * (plan.steps - 9))
+    look = observing(tmp_path, executor, steps=12).first()
+    assert [path.name for path in look.directories] == ["observed", "observed-bad"]
+    assert [w["step"] for w in look.evidence.windows] == [0, 1, 4, 9]
+
+
+def test_of_an_interrupted_look_the_steps_that_were_made_are_kept(tmp_path: Path) -> None:
+    executor = Recorded(lambda plan: [3.0, 2.9])
+    assert observing(tmp_path, executor).unfinished() is None
+    observing(tmp_path, executor).first()
+    look = observing(tmp_path, executor).unfinished()
+    assert look is not None
+    assert (len(look.evidence.steps), look.by_hand) == (2, False)
+
+
+def test_a_cure_with_which_nothing_trains_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="did not come to import torch"):
+        observing(tmp_path, Silent(level)).cured(1, (Change.of("hold_lr"),))
