@@ -7,6 +7,7 @@ arguments it was given.
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from time import perf_counter
@@ -135,7 +136,7 @@ class Hooks:
             within = compiling() or self._depth or observer.taping.looking
             if within or any(map(is_traced, t_outputs)):
                 return original(t_outputs, *args, **kwargs)
-            observer.backward_begins(t_outputs)
+            observer.backward_begins(t_outputs, sys._getframe(1))
             self._backwards += 1
             self._stop_in_time()
             self._changes.backward_begins(t_outputs)
@@ -198,7 +199,7 @@ class Hooks:
         def noted(instance: Any) -> None:
             if not taping.looking:
                 instances.add(instance)
-                places[instance] = user_place(3) or ""
+                places[instance] = user_place(sys._getframe()) or ""
 
         @ours
         def made(instance: Any) -> None:
@@ -262,7 +263,7 @@ class Hooks:
             return
         self._stepped += 1
         self._changes.after_update(optimizer)
-        self._observer.update_ends(optimizer)
+        self._observer.update_ends(optimizer, sys._getframe())
 
     # clipping
 

@@ -29,7 +29,7 @@ def clipping_by_norm(original: Standing, observer: Observer) -> Standing:
     def clip_norm(parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:
         norm = original(parameters, max_norm, *args, **kwargs)
         if not compiling():
-            observer.clipped(norm, max_norm)
+            observer.clipped(norm, max_norm, sys._getframe(1))
         return norm
 
     return clip_norm
@@ -43,7 +43,7 @@ def clipping_by_value(original: Standing, observer: Observer) -> Standing:
     def clip_value(parameters: Any, clip_value: float, *args: Any, **kwargs: Any) -> Any:
         if not compiling():
             parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-            observer.about_to_clip_by_value(parameters, clip_value)
+            observer.about_to_clip_by_value(parameters, clip_value, sys._getframe(1))
         return original(parameters, clip_value, *args, **kwargs)
 
     return clip_value
@@ -73,8 +73,10 @@ def reading(original: Standing, observer: Observer) -> Standing:
     @functools.wraps(original)
     def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         value = original(tensor, *args, **kwargs)
-        if not compiling() and reads_for_the_user(sys._getframe(1).f_code.co_filename):
-            observer.value_read(tensor, value)
+        if not compiling():
+            caller = sys._getframe(1)
+            if reads_for_the_user(caller.f_code.co_filename):
+                observer.value_read(tensor, value, caller)
         return value
 
     return read

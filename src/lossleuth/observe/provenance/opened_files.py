@@ -11,6 +11,7 @@ import importlib.metadata
 import os
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from lossleuth.places import is_library
@@ -49,7 +50,7 @@ class Provenance:
             # A bare name is looked for among the system's, and is no file of the script's.
             if os.sep in arguments[0]:
                 self.libraries.setdefault(_absolute(arguments[0]))
-        elif event in ("os.putenv", "os.unsetenv") and _is_users_doing():
+        elif event in ("os.putenv", "os.unsetenv") and _is_users_doing(sys._getframe(1)):
             self.variables.setdefault(os.fsdecode(arguments[0]))
 
     def _opened(self, arguments: tuple[Any, ...]) -> None:
@@ -104,16 +105,15 @@ def imported_packages() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _is_users_doing() -> bool:
+def _is_users_doing(frame: FrameType | None) -> bool:
     """Whether the user's code makes the present call, and no library while it is imported."""
-    frame = sys._getframe(2)
     while frame is not None:
         filename = frame.f_code.co_filename
         if filename.startswith("<frozen importlib"):
             return False
         if not is_library(filename):
             return True
-        frame = frame.f_back  # type: ignore[assignment]  # None ends the walk
+        frame = frame.f_back
     return False
 
 

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from time import perf_counter
+from types import FrameType
 from typing import Any
 
 import torch
@@ -123,7 +124,7 @@ class Observer:
     # forward and backward
 
     @guarded
-    def backward_begins(self, roots: Sequence[Any]) -> None:
+    def backward_begins(self, roots: Sequence[Any], caller: FrameType) -> None:
         """The engine is about to differentiate `roots`."""
         self._begin_if_updated()
         self.taping.not_yet(self.steps)
@@ -133,7 +134,7 @@ class Observer:
         self.phases.mark(window.seconds, "forward")
         window.backwards += 1
         if window.is_sampled:
-            self._note_place("backward")
+            self._note_place("backward", caller)
         self._batches.look(window)
         window.end_micro_batch()
         for root in roots:
@@ -167,20 +168,22 @@ class Observer:
     # clip
 
     @guarded
-    def clipped(self, norm: Any, limit: float) -> None:
+    def clipped(self, norm: Any, limit: float, caller: FrameType) -> None:
         """Gradients were clipped by norm; `norm` is what it was."""
         window, limit = self._window, float(limit)
         window.clips.append(Clip(kept(norm, self._torch), limit))
         self._limits_seen.add(limit)
         if window.is_sampled:
-            self._note_place("clip")
+            self._note_place("clip", caller)
         self.phases.mark(window.seconds, "clip")
 
     @guarded
-    def about_to_clip_by_value(self, parameters: Sequence[Tensor], limit: float) -> None:
+    def about_to_clip_by_value(
+        self, parameters: Sequence[Tensor], limit: float, caller: FrameType
+    ) -> None:
         """Gradients will be clipped element by element."""
         if self._window.is_sampled:
-            self._note_place("clip")
+            self._note_place("clip", caller)
         norm, cosine = value_clip_effect(parameters, float(limit))
         self._window.clips.append(Clip(norm, float(limit), by_value=True, cosine=cosine))
 
@@ -205,7 +208,7 @@ class Observer:
             self._within_update = True
 
     @guarded
-    def update_ends(self, optimizer: torch.optim.Optimizer) -> None:
+    def update_ends(self, optimizer: torch.optim.Optimizer, caller: FrameType) -> None:
         """An optimizer has made its update."""
         if not self._within_update and not self._updating:
             # One `step` inside another, as by `super().step()`: the inner one was measured.
@@ -215,7 +218,7 @@ class Observer:
         window.optimizers.add(id(optimizer))
         self.unseen.optimizer_updated()
         if window.is_sampled:
-            self._note_place("update")
+            self._note_place("update", caller)
         window.updated_by.append(type(optimizer).__name__)
         groups = optimizer.param_groups
         window.rates += [float(group.get("lr", math.nan)) for group in groups]
@@ -237,10 +240,10 @@ class Observer:
     # what the user reads
 
     @guarded
-    def value_read(self, tensor: Any, value: Any) -> None:
+    def value_read(self, tensor: Any, value: Any, caller: FrameType) -> None:
         """A tensor's value was taken out of torch; it counts where the user's code did it."""
         if tensor.dim() == 0 and tensor.is_floating_point():
-            place = reading_place(4)
+            place = reading_place(caller)
             if place is not None:
                 self._window.read(value, place)
 
@@ -267,9 +270,9 @@ class Observer:
         if self._window.updated:
             self._close()
 
-    def _note_place(self, phase: str) -> None:
+    def _note_place(self, phase: str, caller: FrameType) -> None:
         """Which line of the user's makes this part of a step; only asked in sampled steps."""
-        self._window.places.setdefault(phase, user_place(4) or "")
+        self._window.places.setdefault(phase, user_place(caller) or "")
 
     def _close(self) -> None:
         window, now = self._window, perf_counter()
