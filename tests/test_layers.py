@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "lossleuth"
 # that is its own or a package above it.
 LAYERS = (
     {"types"},
-    {"files", "number_formats", "places", "settings", "source_lines"},
+    {"files", "number_formats", "places", "process_tree", "settings", "source_lines"},
     {"record"},
     {"native"},
     {"kernels"},

@@ -11,7 +11,7 @@ from lossleuth.observe.guard import guarded
 
 
 class Example:
-    taping = SimpleNamespace(capture=None)
+    recording = SimpleNamespace(capture=None)
 
     def __init__(self) -> None:
         self.failures = Failures()

@@ -32,7 +32,7 @@ from lossleuth.judge.judging import (
 from lossleuth.judge.known_numbers import recognised
 from lossleuth.judge.learning import OVERFIT, Learning, has_crashed, learning
 from lossleuth.judge.verdict import Verdict, ranked, status_of
-from lossleuth.observe.launch.executor import Executor, Finished, Plan, last_words
+from lossleuth.observe.launch.executor import Executor, RunOutcome, RunSpec, last_words
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
@@ -144,7 +144,7 @@ class Examination:
             steps = min(steps, MOST_CURED_TAPED if taped else MOST_STEPS)
         windows = tuple(w for w in (CURED_WINDOWS if changes else WINDOWS) if w < steps)
         self._told(f"running {request.name} for up to {steps} steps")
-        plan = Plan(directory, steps, seconds, tape=windows, changes=changes)
+        plan = RunSpec(directory, steps, seconds, tape=windows, changes=changes)
         (finished,) = self._executor.run([plan])
         try:
             evidence = self._read(finished)
@@ -163,7 +163,7 @@ class Examination:
         return evidence
 
     def _record_again(
-        self, plan: Plan, evidence: Evidence, name: str, steps: tuple[int, ...]
+        self, plan: RunSpec, evidence: Evidence, name: str, steps: tuple[int, ...]
     ) -> Evidence:
         """Re-execution gives the same steps: record those that were not."""
         directory = plan.directory.with_name(f"{plan.directory.name}{name}")
@@ -174,7 +174,7 @@ class Examination:
         except BadInput:
             return evidence
 
-    def _observe_hands(self, plan: Plan, reason: BadInput) -> Evidence:
+    def _observe_hands(self, plan: RunSpec, reason: BadInput) -> Evidence:
         """Without a backward pass and an optimizer, a program may train all the same."""
         self._told("no backward pass was seen: looking for updates that are made by hand")
         directory = plan.directory.with_name(OBSERVED_BY_HAND)
@@ -187,7 +187,7 @@ class Examination:
         self._tries = False
         return evidence
 
-    def _read(self, finished: Finished) -> Evidence:
+    def _read(self, finished: RunOutcome) -> Evidence:
         directory = finished.plan.directory
         expected = "a script that trains"
         try:

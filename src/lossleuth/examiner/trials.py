@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from lossleuth.observe.launch.executor import Executor, Finished, Plan
+from lossleuth.observe.launch.executor import Executor, RunOutcome, RunSpec
 from lossleuth.record.read import Record
 from lossleuth.types.change import Change, Effect, counted
 from lossleuth.types.errors import BadInput
@@ -117,7 +117,7 @@ class Trials:
 
     def _make(self, wanted: Sequence[RunKey], longer: int) -> None:
         plans = {
-            key: Plan(
+            key: RunSpec(
                 self._directory / f"{len(self._known) + i:03d}",
                 key.steps,
                 longer * self._seconds,
@@ -129,7 +129,7 @@ class Trials:
         }
         done = {id(plan): key for key, plan in plans.items()}
 
-        def told(finished: Finished) -> None:
+        def told(finished: RunOutcome) -> None:
             key = done[id(finished.plan)]
             names = ", ".join(c.sentence for c in key.changes) or "unchanged"
             self._told(f"{names}, seed {key.seed + 1}: {_sentence(self._read(finished))}")
@@ -137,7 +137,7 @@ class Trials:
         for finished in self._executor.run(list(plans.values()), self._until, told):
             self._known[done[id(finished.plan)]] = self._read(finished)
 
-    def _read(self, finished: Finished) -> Measured | str:
+    def _read(self, finished: RunOutcome) -> Measured | str:
         if finished.problem is not None:
             return finished.problem
         try:

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from lossleuth.observe.failures import Failures
-from lossleuth.tape.capture.compiler_marks import ours
+from lossleuth.tape.capture.compiler_marks import never_compile
 
 Given = TypeVarTuple("Given")
 Owner = TypeVar("Owner", bound="Guarded")
@@ -29,7 +29,7 @@ class Guarded(Protocol):
     own_seconds: float
 
     @property
-    def taping(self) -> Capturing:
+    def recording(self) -> Capturing:
         """What may be recording the program's operations."""
 
 
@@ -41,7 +41,7 @@ def guarded(hook: Callable[[Owner, *Given], Any]) -> Callable[[Owner, *Given], N
 
     def safely(self: Owner, /, *args: *Given) -> None:
         began = perf_counter()
-        capture = self.taping.capture
+        capture = self.recording.capture
         if capture is not None:
             capture.ignoring += 1
         try:
@@ -54,4 +54,4 @@ def guarded(hook: Callable[[Owner, *Given], Any]) -> Callable[[Owner, *Given], N
             self.own_seconds += perf_counter() - began
 
     functools.update_wrapper(safely, hook)
-    return ours(safely)
+    return never_compile(safely)

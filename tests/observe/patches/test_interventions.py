@@ -94,10 +94,10 @@ def test_updates_without_an_optimizer_are_told_with_what_was_before(tmp_path: Pa
 
 
 def test_without_interventions_it_is_nothing() -> None:
-    taping = Observer(lambda: None, Failures()).taping  # type: ignore[arg-type,return-value]  # nothing is written
-    nothing = Intervening([], taping)
+    recording = Observer(lambda: None, Failures()).recording  # type: ignore[arg-type,return-value]  # nothing is written
+    nothing = Intervening([], recording)
     assert not nothing
     assert not nothing.wants_tape
-    some = Intervening([Intervention(), Busy()], taping)
+    some = Intervening([Intervention(), Busy()], recording)
     assert some
     assert some.wants_tape

@@ -102,7 +102,7 @@ def test_memory_stays_flat_over_many_steps(tmp_path: Path) -> None:
 
     def measure(step: int) -> None:
         if step in (1200, 2400):
-            observer.told("look", {})  # writes the steps that wait
+            observer.write_event("look", {})  # writes the steps that wait
             gc.collect()  # also empties Python's lists of objects to use again
             sizes.append(tracemalloc.get_traced_memory()[0])
 

@@ -169,8 +169,8 @@ def test_no_window_opens_inside_inference_mode(tmp_path: Path) -> None:
     failures = Failures()
     observer = Observer(lambda: RecordWriter.create(tmp_path / "run", {}, print), failures, (0, 1))
     with torch.inference_mode():
-        observer.taping.begin(1)
-    assert observer.taping.capture is None
+        observer.recording.begin(1)
+    assert observer.recording.capture is None
 
 
 def evaluating(mode: Any, steps: tuple[int, ...], folder: Path) -> tuple[list[Any], Failures]:
@@ -262,7 +262,7 @@ def test_a_backward_that_fails_is_the_programs_and_leaves_nothing_of_ours(tmp_pa
     assert failures.count == 0
     assert len(read(folder)) == 4
     assert read(folder).events("tape") == []
-    assert observer.taping.capture is None
+    assert observer.recording.capture is None
 
 
 def test_a_later_optimizer_begins_a_phase_whose_steps_are_looked_at_too(tmp_path: Path) -> None:
@@ -278,6 +278,6 @@ def test_a_later_optimizer_begins_a_phase_whose_steps_are_looked_at_too(tmp_path
 
 def test_without_steps_to_look_at_no_phase_is_looked_at(tmp_path: Path) -> None:
     _, observer = taped(tmp_path / "run", ())
-    observer.taping.new_phase(100)
-    observer.taping.begin(101)
-    assert observer.taping.window is None
+    observer.recording.new_phase(100)
+    observer.recording.begin(101)
+    assert observer.recording.window is None

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from lossleuth.observe.failures import Failures
 from lossleuth.observe.stop import Limit, StopRun
-from lossleuth.tape.capture.compiler_marks import ours
+from lossleuth.tape.capture.compiler_marks import never_compile
 from lossleuth.tape.capture.memory import memory_of, written_tensors
 from lossleuth.tape.capture.recorder import Recorder
 from lossleuth.tape.capture.source_frames import place_of
@@ -81,7 +81,7 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         self._loss: float | None = None
         self._began = time.monotonic()
 
-    @ours
+    @never_compile
     def __torch_dispatch__(
         self,
         func: OpOverload,

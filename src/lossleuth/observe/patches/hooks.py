@@ -38,11 +38,11 @@ from lossleuth.observe.steps.observer import Observer
 from lossleuth.observe.stop import Limit, StopRun
 from lossleuth.places import user_place
 from lossleuth.tape.capture.compiler_marks import (
-    around,
-    asked_once,
     compiling,
+    constant_for_compiler,
     ends_the_graph,
-    ours,
+    never_compile,
+    transparent_to_compiler,
 )
 
 SCALAR_READERS = ("item", "tolist", "__float__", "__int__", "__index__", "numpy")
@@ -68,7 +68,7 @@ class Hooks:
         self._depth = 0
         self._stepped = 0
         self._activations = activations
-        self._changes = Intervening(interventions, observer.taping)
+        self._changes = Intervening(interventions, observer.recording)
         self._limit = limit or Limit()
         self._seed_shift = seed_shift
         self._backwards = 0
@@ -98,7 +98,7 @@ class Hooks:
         """An optimizer that was made before."""
         self._observer.made_optimizers.add(optimizer)
         self._changes.optimizer_made(optimizer)
-        self._observer.taping.begin(0)
+        self._observer.recording.begin(0)
 
     def remove(self) -> None:
         """Leave torch as it was."""
@@ -129,11 +129,11 @@ class Hooks:
         original = torch.autograd._engine_run_backward  # type: ignore[attr-defined]  # private, checked by a test
         observer = self._observer
 
-        @around
+        @transparent_to_compiler
         @functools.wraps(original)
         def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
             # Checkpointing runs the engine inside the engine; that is part of one backward.
-            within = compiling() or self._depth or observer.taping.looking
+            within = compiling() or self._depth or observer.recording.looking
             if within or any(map(is_traced, t_outputs)):
                 return original(t_outputs, *args, **kwargs)
             observer.backward_begins(t_outputs, sys._getframe(1))
@@ -142,7 +142,7 @@ class Hooks:
             self._changes.backward_begins(t_outputs)
             self._depth += 1
             try:
-                return observer.taping.run_backward(original, t_outputs, args, kwargs)
+                return observer.recording.run_backward(original, t_outputs, args, kwargs)
             finally:
                 self._depth -= 1
                 observer.phases.backward_ended = perf_counter()
@@ -176,14 +176,14 @@ class Hooks:
         """
         observer = self._observer
 
-        @asked_once
+        @constant_for_compiler
         def is_seen(optimizer: Any) -> bool:
             seen = ends_the_graph(type(optimizer).step)
             if not seen:
                 observer.step_compiled(optimizer)
             return seen
 
-        @around
+        @transparent_to_compiler
         def called(optimizer: Any, args: Any, kwargs: Any) -> Any:
             if compiling() and not is_seen(optimizer):
                 return None
@@ -193,26 +193,26 @@ class Hooks:
 
     def _remember_instances(self, kind: type[Any], instances: weakref.WeakSet[Any]) -> None:
         original = kind.__init__
-        taping, places = self._observer.taping, self._observer.made_at
+        recording, places = self._observer.recording, self._observer.made_at
 
-        @ours
+        @never_compile
         def noted(instance: Any) -> None:
-            if not taping.looking:
+            if not recording.looking:
                 instances.add(instance)
                 places[instance] = user_place(sys._getframe()) or ""
 
-        @ours
+        @never_compile
         def made(instance: Any) -> None:
-            if taping.looking:
+            if recording.looking:
                 return
             if isinstance(instance, torch.optim.Optimizer):
                 self._changes.optimizer_made(instance)
-                taping.new_phase(self._observer.steps)
+                recording.new_phase(self._observer.steps)
             # With an optimizer there, the model is there: the first step may begin.
             if not self._observer.steps:
-                taping.begin(0)
+                recording.begin(0)
 
-        @around
+        @transparent_to_compiler
         @functools.wraps(original)
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             noted(self)
@@ -221,9 +221,9 @@ class Hooks:
 
         self._replace(kind, "__init__", init)
 
-    @ours
+    @never_compile
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
-        if self._observer.taping.looking:
+        if self._observer.recording.looking:
             return None
         closure = kwargs.get("closure") or next(filter(callable, args[1:]), None)
         self._observer.step_called(optimizer)
@@ -238,7 +238,7 @@ class Hooks:
         # Lightning and LBFGS run forward and backward inside `step`: look after the closure.
         calls = 0
 
-        @ours
+        @never_compile
         def looked() -> None:
             nonlocal calls
             calls += 1
@@ -247,7 +247,7 @@ class Hooks:
                 self._changes.before_update(optimizer)
             self._observer.update_begins(optimizer)
 
-        @around
+        @transparent_to_compiler
         @functools.wraps(closure)
         def observed() -> Any:
             value = closure()
@@ -257,9 +257,9 @@ class Hooks:
         swapped = tuple(observed if a is closure else a for a in args)
         return swapped, {k: observed if v is closure else v for k, v in kwargs.items()}
 
-    @ours
+    @never_compile
     def _after_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if self._observer.taping.looking:
+        if self._observer.recording.looking:
             return
         self._stepped += 1
         self._changes.after_update(optimizer)
@@ -283,7 +283,7 @@ class Hooks:
         original = scaler.step
         observer = self._observer
 
-        @around
+        @transparent_to_compiler
         @functools.wraps(original)
         def step(grad_scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             if compiling():
@@ -328,9 +328,9 @@ class Hooks:
         self._changes.install(self._replace)
         self._observer.hand_updated = self._changes.updated_by_hand
         if self._changes.wants_tape:
-            self._observer.taping.want_all()
+            self._observer.recording.want_all()
 
-    @ours
+    @never_compile
     def _stop_in_time(self) -> None:
         if self._limit.is_reached(self._observer.steps, self._backwards):
             if self._limit.is_ignored():

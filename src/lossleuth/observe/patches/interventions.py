@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from lossleuth.interventions.intervention import Intervention
-from lossleuth.observe.steps.recording import Taping
+from lossleuth.observe.steps.recording import Recording
 from lossleuth.observe.stop import InterventionFailed
-from lossleuth.tape.capture.compiler_marks import ours
+from lossleuth.tape.capture.compiler_marks import never_compile
 from lossleuth.tape.capture.graph_leaves import leaves_behind
 from lossleuth.tape.replay.clean_state import neutral
 
@@ -20,9 +20,9 @@ from lossleuth.tape.replay.clean_state import neutral
 class Intervening:
     """Asks every intervention at every point; without any, it does nothing."""
 
-    def __init__(self, interventions: Sequence[Intervention], taping: Taping) -> None:
+    def __init__(self, interventions: Sequence[Intervention], recording: Recording) -> None:
         self._interventions = interventions
-        self._taping = taping
+        self._recording = recording
         self._first = True
         self._with_optimizer = False
         self._leaves: list[Tensor] = []
@@ -45,7 +45,7 @@ class Intervening:
         """The program has made an optimizer."""
         self._tell("optimizer_made", optimizer)
 
-    @ours
+    @never_compile
     def backward_begins(self, roots: Sequence[Any]) -> None:
         """The engine is about to run."""
         if self._interventions:
@@ -54,13 +54,13 @@ class Intervening:
             if not self._with_optimizer:
                 self._leaves = leaves_behind(roots)
 
-    @ours
+    @never_compile
     def backward_ends(self) -> None:
         """It has."""
         if self._interventions:
             # Differentiating is done with gradients enabled, whatever the program does.
             with neutral(wide=False, gradients=True):
-                self._tell("backward_ends", *self._taping.latest)
+                self._tell("backward_ends", *self._recording.latest)
             if not self._with_optimizer:
                 with self._aside():
                     self._before = [leaf.detach().clone() for leaf in self._leaves]
@@ -83,11 +83,11 @@ class Intervening:
             self._before = []
 
     def _tell(self, what: str, *args: Any, **kwargs: Any) -> None:
-        if not self._interventions or self._taping.looking:
+        if not self._interventions or self._recording.looking:
             return
         with self._aside():
             for intervention in self._interventions:
-                intervention.window = self._taping.window
+                intervention.window = self._recording.window
                 try:
                     getattr(intervention, what)(*args, **kwargs)
                 except Exception as error:
@@ -97,8 +97,8 @@ class Intervening:
     @contextmanager
     def _aside(self) -> Iterator[None]:
         """What is done here is ours: not recorded, not observed."""
-        capture = self._taping.capture
-        self._taping.looking = True
+        capture = self._recording.capture
+        self._recording.looking = True
         if capture is not None:
             capture.ignoring += 1
         try:
@@ -106,4 +106,4 @@ class Intervening:
         finally:
             if capture is not None:
                 capture.ignoring -= 1
-            self._taping.looking = False
+            self._recording.looking = False

@@ -7,10 +7,10 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from lossleuth.tape.capture.compiler_marks import around, compiling, ours
+from lossleuth.tape.capture.compiler_marks import compiling, never_compile, transparent_to_compiler
 
 
-@ours
+@never_compile
 def is_traced(tensor: Any) -> bool:
     """Whether a compiler is looking at the program with tensors that hold no values."""
     return type(tensor).__module__.startswith("torch._subclasses")
@@ -26,7 +26,7 @@ def seeing(original: Any, see: Callable[..., None]) -> Any:
     # Not a global: those are the original's.
     is_compiling = compiling
 
-    @around
+    @transparent_to_compiler
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if not is_compiling():
             see(*args, **kwargs)

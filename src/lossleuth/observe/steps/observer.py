@@ -23,7 +23,7 @@ from lossleuth.observe.steps.evaluations import Evaluations, kind_of
 from lossleuth.observe.steps.parameters.readings import READINGS
 from lossleuth.observe.steps.parameters.table import ParameterTable
 from lossleuth.observe.steps.phases import Phases
-from lossleuth.observe.steps.recording import Taping
+from lossleuth.observe.steps.recording import Recording
 from lossleuth.observe.steps.settings import ChangedSettings, resolved_settings
 from lossleuth.observe.steps.step import StepWindow
 from lossleuth.observe.steps.step_writer import ClosedStep, ClosedSteps
@@ -85,7 +85,7 @@ class Observer:
         def look(window: Window) -> dict[str, Any]:
             return look_at_loss(window) if window.step in only_loss else look_at(window, places)
 
-        self.taping = Taping({*tape, *loss_steps}, look, self.model_called, failures, seen)
+        self.recording = Recording({*tape, *loss_steps}, look, self.model_called, failures, seen)
         # Told when the program was seen to update its parameters itself.
         self.hand_updated: Callable[[], None] = lambda: None
 
@@ -127,8 +127,8 @@ class Observer:
     def backward_begins(self, roots: Sequence[Any], caller: FrameType) -> None:
         """The engine is about to differentiate `roots`."""
         self._begin_if_updated()
-        self.taping.not_yet(self.steps)
-        if self.taping.is_overdue:
+        self.recording.not_yet(self.steps)
+        if self.recording.is_overdue:
             self._end_tape(self.steps)
         window = self._window
         self.phases.mark(window.seconds, "forward")
@@ -150,7 +150,7 @@ class Observer:
         """The engine has run, and no optimizer has made an update yet."""
         self._table.before_hand_update()
         if not self.made_optimizers:
-            self.taping.begin(self.steps + 1, patient=True)
+            self.recording.begin(self.steps + 1, patient=True)
 
     @guarded
     def step_compiled(self, optimizer: torch.optim.Optimizer) -> None:
@@ -203,7 +203,7 @@ class Observer:
         # A closure may be called again and again in one step; the first time is its beginning.
         if self._updating:
             self._table.before_update(optimizer)
-            self.taping.before_update(optimizer)
+            self.recording.before_update(optimizer)
             self._updating = 0
             self._within_update = True
 
@@ -227,9 +227,9 @@ class Observer:
         betas = groups[0].get("betas")
         window.betas = (float(betas[0]), float(betas[1])) if betas else None
         self._table.after_update(optimizer)
-        self.taping.after_update(optimizer)
+        self.recording.after_update(optimizer)
         # All that follows an update belongs to the next step, its batch included.
-        self.taping.begin(self.steps + 1)
+        self.recording.begin(self.steps + 1)
         self.phases.mark(window.seconds, "update")
 
     @guarded
@@ -289,12 +289,12 @@ class Observer:
         self._window = StepWindow(now, is_sampled(self.steps))
         self._closed.add(ClosedStep(number, window, now, own, measured))
         self._end_tape(number)
-        self.taping.begin(self.steps)
+        self.recording.begin(self.steps)
         if self._activations:
             self._event("activations", self._activations.take(number))
 
     def _end_tape(self, step: int) -> None:
-        found = self.taping.end(step, self._table.name_of)
+        found = self.recording.end(step, self._table.name_of)
         if found is not None:
             self._event(kind_of(found), found)
 
@@ -319,7 +319,7 @@ class Observer:
             self._event("settings", settings | {"idle_optimizers": idle} | seed)
 
     @guarded
-    def told(self, kind: str, data: dict[str, Any]) -> None:
+    def write_event(self, kind: str, data: dict[str, Any]) -> None:
         """Something about the run that is not a step."""
         self._event(kind, data)
 
@@ -341,7 +341,7 @@ class Observer:
             made = self.made_optimizers, self.made_at
             self._event("unfinished", unfinished(self._window, *made, self.unseen.resting))
         summary: dict[str, Any] = {"steps": self.steps, "own_seconds": self.own_seconds}
-        summary["evaluated"] = self.taping.evaluations.surely
+        summary["evaluated"] = self.recording.evaluations.surely
         summary["scheduled"] = [
             [type(s).__name__, int(getattr(s, "last_epoch", -1))] for s in self.made_schedulers
         ]

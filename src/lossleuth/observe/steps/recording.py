@@ -19,7 +19,7 @@ from lossleuth.observe.module_hooks import listen_to_modules
 from lossleuth.observe.steps.evaluations import Evaluations, printed_so_far
 from lossleuth.probes.gradient.backward_hooks import place_of_hook
 from lossleuth.probes.look import look_at_evaluation
-from lossleuth.tape.capture.compiler_marks import around, ours
+from lossleuth.tape.capture.compiler_marks import never_compile, transparent_to_compiler
 from lossleuth.tape.capture.dispatch import Capture
 from lossleuth.tape.capture.recorder import Recorder
 from lossleuth.tape.replay.clean_state import neutral
@@ -33,7 +33,7 @@ MOST_BACKWARDS = 64
 EARLY, PHASE_STEPS, MOST_PHASES = 20, (1, 8, 40), 2
 
 
-class Taping:
+class Recording:
     """Which steps are recorded, and the recorder at work."""
 
     def __init__(
@@ -196,7 +196,7 @@ class Taping:
 
     # the program's doings
 
-    @around
+    @transparent_to_compiler
     def run_backward(
         self,
         original: Callable[..., Any],
@@ -238,7 +238,7 @@ class Taping:
         """It has."""
         self._attempt("after_update", optimizer)
 
-    @ours
+    @never_compile
     def _attempt(self, name: str, *args: Any, **kwargs: Any) -> Any:
         recorder = self._recorder
         if recorder is None or self._paused:
@@ -255,7 +255,7 @@ class Taping:
 
     # modules
 
-    @ours
+    @never_compile
     def _enter_module(self, module: nn.Module, _inputs: Any) -> None:
         if self._recorder is None:
             return
@@ -275,7 +275,7 @@ class Taping:
             self._recorder.window.module_hooks[name] = tuple(map(place_of_hook, hooks))
         self._recorder.enter_module(name)
 
-    @ours
+    @never_compile
     def _leave_module(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
         if self._recorder is not None:
             self._recorder.leave_module(output)

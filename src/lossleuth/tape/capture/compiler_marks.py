@@ -27,7 +27,7 @@ except (ImportError, AttributeError):  # an older torch, where nothing can be sa
 compiling = torch.compiler.is_compiling
 
 
-def ours(function: Function) -> Function:
+def never_compile(function: Function) -> Function:
     """A function that the compiler leaves alone, with all that it calls.
 
     If a compiled function calls it, the compiler's graph ends before it.
@@ -37,13 +37,13 @@ def ours(function: Function) -> Function:
     return function
 
 
-def around(function: Function) -> Function:
+def transparent_to_compiler(function: Function) -> Function:
     """A function that stands around one of the program's, which is compiled as without us."""
     _mark(function, with_calls=False)
     return function
 
 
-def asked_once(function: Function) -> Function:
+def constant_for_compiler(function: Function) -> Function:
     """A function that the compiler calls while it compiles, and takes the result for constant."""
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as assume_constant_result
     return function

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Stance:
+class CompilerOff:
     """The compiler stands aside as long as anybody wants it to.
 
     Which stance the program takes meanwhile is kept, and holds from the moment that nobody does.
@@ -23,7 +23,7 @@ class Stance:
         self._theirs: Any = None
         self._put_back: Callable[[], None] | None = None
 
-    def aside(self) -> None:
+    def acquire(self) -> None:
         """From now on, functions are not compiled."""
         self._wanted += 1
         # Whoever makes an optimizer or compiles anything has loaded this.
@@ -31,7 +31,7 @@ class Stance:
         if self._put_back is None and hasattr(stances, "_set_stance"):  # not in torch below 2.6
             self._put_back = self._taken(stances)
 
-    def back(self) -> None:
+    def release(self) -> None:
         """One less wants it."""
         self._wanted -= 1
         if not self._wanted and self._put_back is not None:
@@ -56,4 +56,4 @@ class Stance:
         return put_back
 
 
-STANCE = Stance()
+COMPILER_OFF = CompilerOff()

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lossleuth.tape.capture.compiler_marks import ours
+from lossleuth.tape.capture.compiler_marks import never_compile
 from lossleuth.tape.capture.memory import READ, kept_results, memory_of, seen_alike, written_tensors
 from lossleuth.tape.capture.source_frames import custom_function, in_own_optimizer, place_of
 from lossleuth.tape.op_schemas import EMPTY, is_view, short_name, tensors_in
@@ -170,7 +170,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
 
     # operations
 
-    @ours
+    @never_compile
     def __torch_dispatch__(
         self,
         func: OpOverload,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from lossleuth.tape.capture.compiler_marks import ours
+from lossleuth.tape.capture.compiler_marks import never_compile
 from lossleuth.tape.capture.dispatch import Capture
 from lossleuth.tape.op_schemas import tensors_in
 
@@ -17,7 +17,7 @@ class PatientCapture(Capture):  # type: ignore[no-untyped-call]  # untyped base
 
     waiting = True
 
-    @ours
+    @never_compile
     def __torch_dispatch__(
         self,
         func: OpOverload,

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils import _python_dispatch as dispatch
 
-from lossleuth.tape.capture.compiler_marks import ours
-from lossleuth.tape.capture.compiler_off import STANCE
+from lossleuth.tape.capture.compiler_marks import never_compile
+from lossleuth.tape.capture.compiler_off import COMPILER_OFF
 from lossleuth.tape.capture.dispatch import Capture
 from lossleuth.tape.capture.from_first_grad import PatientCapture
 from lossleuth.tape.capture.opaque_losses import recognise_loss, value_of
@@ -45,7 +45,7 @@ class Recorder:
 
     def start(self) -> None:
         """Record from now on."""
-        STANCE.aside()
+        COMPILER_OFF.acquire()
         self.capture.__enter__()  # type: ignore[no-untyped-call]  # untyped base
         self._entered = True
 
@@ -59,7 +59,7 @@ class Recorder:
             above.append(mode)
         for mode in reversed(above):
             dispatch._push_mode(mode)
-        STANCE.back()
+        COMPILER_OFF.release()
 
     def forget(self) -> None:
         """Leave nothing on the program's graph, and nothing to look at."""
@@ -236,7 +236,7 @@ def _copied(state: Any) -> dict[str, Any]:
 
 
 def _keeper(call: Any) -> Any:
-    @ours
+    @never_compile
     def keep(gave: Sequence[Tensor | None], given: Sequence[Tensor | None]) -> None:
         with dispatch._disable_current_modes():
             call.gave = [None if g is None else g.detach().clone() for g in gave]
@@ -246,7 +246,7 @@ def _keeper(call: Any) -> Any:
 
 
 def _taker(run: Backward, number: int, which: int) -> Any:
-    @ours
+    @never_compile
     def take(gradients: Sequence[Tensor | None]) -> None:
         gradient = gradients[which]
         if gradient is not None:
@@ -257,7 +257,7 @@ def _taker(run: Backward, number: int, which: int) -> Any:
 
 
 def _holder(run: Backward, number: int) -> Any:
-    @ours
+    @never_compile
     def hold(gradient: Tensor) -> None:
         with dispatch._disable_current_modes():
             run.hooked[number] = gradient.detach().clone()
