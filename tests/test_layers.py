@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "lossleuth"
 # that is its own or a package above it.
 LAYERS = (
     {"types"},
+    {"torch_internals"},
     {"files", "number_formats", "places", "process_tree", "settings", "source_lines"},
     {"record"},
     {"native"},

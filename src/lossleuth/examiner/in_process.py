@@ -72,11 +72,12 @@ class InProcess:
         watch = Watch(plan.request_for({"script": None}, os.getpid()), main=True)
         self._restore()
         torch.manual_seed(plan.seed_shift)
-        watch.start()
-        watch.adopt(self._optimizer)
         ending: dict[str, Any] = {"how": "end of batches"}
         count = len(self._batches)
         try:
+            # It is ended below in any case, and need not wait for the end of the process.
+            watch.start(until_exit=False)
+            watch.adopt(self._optimizer)
             for number in range(max(count, plan.steps) if count else 0):
                 # Other seeds begin elsewhere; few batches are used again.
                 self._step(
@@ -86,6 +87,9 @@ class InProcess:
             ending = {"how": "stopped"}
         except InterventionFailed as failure:
             ending = {"how": "intervention failed", "error": str(failure)}
+        except BaseException as error:
+            ending = {"how": "exception", "error": f"{type(error).__name__}: {error}"}
+            raise
         finally:
             watch.finish(ending)
             self._restore()

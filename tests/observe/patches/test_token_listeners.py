@@ -27,6 +27,6 @@ def test_with_gradients_it_is_a_batch(tmp_path: Path) -> None:
 
 def test_what_we_look_up_ourselves_is_neither(tmp_path: Path) -> None:
     with watching(tmp_path / "run") as observer, torch.no_grad():
-        observer.recording.looking = True
+        observer.session.own.depth += 1
         F.cross_entropy(F.embedding(TOKENS, TABLE), torch.tensor([0, 1, 2]))
         assert observer.recording.evaluations.steps == []

@@ -58,5 +58,5 @@ def test_one_bad_step_does_not_take_others_with_it(
         monkeypatch.setattr(closed, "global_norm", fail_at_the_second)
         train(4)
         observer.write_event("something", {})
-    assert observer.failures.count == 1
+    assert observer.session.failures.count == 1
     assert read(tmp_path / "run").steps.tolist() == [0, 2, 3]

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lossleuth.observe.child.torch_import import after_torch_import
-from lossleuth.observe.failures import Failures
 from lossleuth.observe.import_list import note_imports
-from lossleuth.observe.provenance.opened_files import Provenance
+from lossleuth.observe.provenance.opened_files import Provenance, audit
 from lossleuth.observe.request import VARIABLE, WatchRequest
+from lossleuth.observe.session import Session
 from lossleuth.observe.stop import Limit
 from lossleuth.types.change import Change
 
@@ -29,13 +29,15 @@ if TYPE_CHECKING:
     from lossleuth.observe.steps.observer import Observer
 
 OWN_CHILD = "lossleuth.observe.child.run"
+# What is missing where none of the patches could be applied.
+EVERYTHING = "everything"
 
 
 class Watch:
     """Watching in one process."""
 
     def __init__(self, request: WatchRequest, *, main: bool) -> None:
-        self.failures = Failures()
+        self.session = Session()
         self.provenance = Provenance()
         self.observer: Observer | None = None
         self._hooks: Hooks | None = None
@@ -46,35 +48,55 @@ class Watch:
         self._finished = False
         self._warnings: list[str] = []
 
-    def start(self) -> None:
-        """Listen from now on, and hook into torch as soon as it is there."""
-        os.register_at_fork(after_in_child=self._forget)
+    def start(self, *, until_exit: bool = True) -> None:
+        """Listen from now on, and hook into torch as soon as it is there.
+
+        What is not ended before is ended with the process, unless the caller surely ends it.
+        """
         self.provenance.listen()
-        after_torch_import(self._install)
-        atexit.register(self.finish, {"how": "exit"})
+        self.session.on_close(self.provenance.stop)
+        self.session.on_close(after_torch_import(self._install))
+        if until_exit:
+            atexit.register(self.finish, {"how": "exit"})
+            self.session.on_close(lambda: atexit.unregister(self.finish))
 
     def finish(self, reason: dict[str, Any]) -> None:
-        """End the record, once, with how the run ended."""
+        """End the record, once, with how the run ended, and leave the process as it was."""
         if self._finished or os.getpid() != self._process:
             return
         self._finished = True
         self.provenance.stop()
+        failures = self.session.failures
         try:
-            if self._hooks is not None:
-                self._hooks.remove()
-            if self._by_hand is not None:
-                self._by_hand.finish(reason)
-            if self.observer is not None and (self._main or self.observer.steps):
-                if not self._request.is_trial:
-                    summary = self.provenance.summary()
-                    files = [*summary["files_read"], *summary["files_mapped"]]
-                    self.observer.write_event("provenance", summary)
-                    self.observer.trace_origins(list(dict.fromkeys(files)))
-                self.observer.finish(reason)
+            self._end_record(reason)
         except Exception as error:
-            self.failures.note("finish", error)
-        for sentence in filter(None, [*self._warnings, self.failures.sentence()]):
+            failures.note("finish", error)
+        finally:
+            self._close()
+        for sentence in filter(None, [*self._warnings, failures.sentence()]):
             print(f"lossleuth: {sentence}", file=sys.stderr)
+
+    def _end_record(self, reason: dict[str, Any]) -> None:
+        if self._by_hand is not None:
+            self._by_hand.finish(reason)
+        elif self.observer is None:
+            if self._main and self.session.missing:
+                # Nothing could be watched: the record says so, and why.
+                failures = {"failures": self.session.failures.sentence()}
+                self._open_writer().end(reason | {"steps": 0} | failures)
+        elif self._main or self.observer.steps:
+            if not self._request.is_trial:
+                summary = self.provenance.summary()
+                files = [*summary["files_read"], *summary["files_mapped"]]
+                self.observer.write_event("provenance", summary)
+                self.observer.trace_origins(list(dict.fromkeys(files)))
+            self.observer.finish(reason)
+
+    def _close(self) -> None:
+        try:
+            self.session.close()
+        except Exception as error:
+            self.session.failures.note("close", error)
 
     def adopt(self, thing: Any) -> None:
         """Know an optimizer that was made before the watch began; other things are left alone."""
@@ -84,7 +106,7 @@ class Watch:
             if self._hooks is not None and isinstance(thing, torch.optim.Optimizer):
                 self._hooks.adopt(thing)
         except Exception as error:
-            self.failures.note("adopt", error)
+            self.session.failures.note("adopt", error)
 
     def leave(self) -> NoReturn:
         """End the record and this process, whatever the script still wants to do."""
@@ -95,32 +117,29 @@ class Watch:
         os._exit(0)
 
     def _install(self) -> None:
-        try:
-            if self._request.by_hand:
-                self._watch_hands()
-                return
-            from lossleuth.interventions.registry import make
-            from lossleuth.observe.patches.hooks import Hooks
-            from lossleuth.observe.steps.observer import Observer
-            from lossleuth.tape.capture.compiler_marks import never_compile
+        watch = self._watch_hands if self._request.by_hand else self._watch_hooks
+        self.session.attempt(EVERYTHING, watch)
 
-            never_compile(Provenance._audit)
-            request = self._request
-            self.observer = Observer(
-                self._open_writer, self.failures, request.tape, request.loss_steps
-            )
-            self._hooks = Hooks(
-                self.observer,
-                self.failures,
-                activations=request.activations,
-                interventions=[make(Change.of(name, **o)) for name, o in request.changes],
-                limit=Limit(request.stop_steps, request.stop_seconds),
-                seed_shift=request.seed_shift,
-            )
-            self._hooks.give_up = self.leave
-            self._hooks.install()
-        except Exception as error:
-            self.failures.note("install", error)
+    def _watch_hooks(self) -> None:
+        """Look for steps by the functions of torch that make them."""
+        from lossleuth.interventions.registry import make
+        from lossleuth.observe.patches.hooks import Hooks
+        from lossleuth.observe.steps.observer import Observer
+        from lossleuth.tape.capture.compiler_marks import never_compile
+
+        never_compile(audit)
+        request = self._request
+        observer = Observer(self._open_writer, self.session, request.tape, request.loss_steps)
+        self._hooks = Hooks(
+            observer,
+            activations=request.activations,
+            interventions=[make(Change.of(name, **o)) for name, o in request.changes],
+            limit=Limit(request.stop_steps, request.stop_seconds),
+            seed_shift=request.seed_shift,
+        )
+        self._hooks.give_up = self.leave
+        self._hooks.install()
+        self.observer = observer
 
     def _watch_hands(self) -> None:
         """Look for steps that nothing but their writes to tensors gives away."""
@@ -128,7 +147,7 @@ class Watch:
 
         request = self._request
         limit = Limit(request.stop_steps, request.stop_seconds)
-        self._by_hand = ByHand(self._open_writer, request.tape, limit, self.failures)
+        self._by_hand = ByHand(self._open_writer, request.tape, limit, self.session)
         self._by_hand.start(request.seed_shift)
 
     def _open_writer(self) -> Any:
@@ -136,6 +155,8 @@ class Watch:
 
         directory = Path(self._request.directory)
         header = dict(self._request.header, process=os.getpid(), started=time.time())
+        if self.session.missing:
+            header["missing_patches"] = dict(self.session.missing)
         if self._request.seed_shift is not None:
             # What makes this run different from another of the same script.
             header["changes"] = list(self._request.changes)
@@ -155,13 +176,6 @@ class Watch:
         # A GPU's state does not survive a fork.
         fit = sys.platform == "linux" and torch.version.cuda is None and torch.version.hip is None
         return fit and self._request.scratch is not None and not self.provenance.variables
-
-    def _forget(self) -> None:
-        """In a forked child: it is not ours to record."""
-        self._finished = True
-        self.provenance.stop()
-        if self._hooks is not None:
-            self._hooks.remove()
 
 
 def start_from_environment() -> None:

@@ -18,9 +18,11 @@ def lookup_listeners(observer: Observer) -> tuple[Saw, Saw]:
 
     @never_compile
     def saw_embedding(input: Any, *_args: Any, **_kwargs: Any) -> None:
+        if observer.session.is_ours:
+            return
         if torch.is_grad_enabled():
             observer.tokens_embedded(input)
-        elif not observer.recording.looking:
+        else:
             observer.recording.evaluations.looked_up()
 
     @never_compile
@@ -34,7 +36,7 @@ def lookup_listeners(observer: Observer) -> tuple[Saw, Saw]:
         **_kwargs: Any,
     ) -> None:
         # Our own probes take cross-entropies as well.
-        if observer.recording.looking:
+        if observer.session.is_ours:
             return
         if not torch.is_grad_enabled():
             observer.recording.evaluations.compared()

@@ -7,13 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from lossleuth.tape.capture.compiler_marks import compiling, never_compile, transparent_to_compiler
-
-
-@never_compile
-def is_traced(tensor: Any) -> bool:
-    """Whether a compiler is looking at the program with tensors that hold no values."""
-    return type(tensor).__module__.startswith("torch._subclasses")
+from lossleuth.tape.capture.compiler_marks import compiling, transparent_to_compiler
 
 
 def seeing(original: Any, see: Callable[..., None]) -> Any:

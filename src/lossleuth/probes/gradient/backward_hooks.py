@@ -11,13 +11,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from torch.nn.modules._functions import BackwardHookFunction
-
 from lossleuth.tape.replay.distance import distance, norm
 from lossleuth.tape.replay.gradients import shared_gradients
 from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Backward, Window
+from lossleuth.torch_internals import ModuleHookFunction
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def _of_module(tape: Tape, name: str, places: tuple[str, ...]) -> Hooked:
     calls = [
         call
         for call in tape.functions
-        if call.cls is BackwardHookFunction
+        if call.cls is ModuleHookFunction
         and call.given is not None
         and tape.operations[call.first].module == name
     ]
