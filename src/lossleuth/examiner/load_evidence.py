@@ -59,6 +59,7 @@ def evidence_of(
             floors=_last(events, "floors"),
             ending=ended | _ending(directory),
             script=record.header.get("script"),
+            missing_patches=dict(record.header.get("missing_patches") or {}),
             effects=dict(effects or {}),
             failed=dict(failed or {}),
         )

@@ -31,6 +31,8 @@ class Evidence:
     floors: Mapping[str, float] = field(default_factory=dict)
     ending: Mapping[str, Any] = field(default_factory=dict)
     script: str | None = None
+    # Patches of torch that could not be applied, and why: what they see stays unseen.
+    missing_patches: Mapping[str, str] = field(default_factory=dict)
     # Cures of other faults that were in when this was seen: a short second look.
     cures: Sequence[Change] = ()
     effects: Mapping[Change, Effect] = field(default_factory=dict)
