@@ -13,6 +13,7 @@ from lossleuth.observe.patches.hooks import Hooks
 from lossleuth.observe.request import VARIABLE, WatchRequest
 from lossleuth.observe.steps.observer import Observer
 from lossleuth.record.read import Record
+from lossleuth.torch_internals import dispatch_modes
 
 
 def test_a_request_that_cannot_be_read_is_said_and_harms_nothing(
@@ -57,6 +58,18 @@ def test_where_nothing_could_be_watched_the_record_says_so(
         assert list(record.header["missing_patches"]) == ["everything"]
         assert record.ended is not None
         assert "no such function" in record.ended["failures"]
+
+
+def test_a_recording_of_a_step_that_never_comes_is_ended_with_the_watch(tmp_path: Path) -> None:
+    modes = dispatch_modes()
+    request = WatchRequest(str(tmp_path / "run"), {}, process=0, tape=(0, 1))
+    watch = Watch(request, main=True)
+    watch.start(until_exit=False)
+    # Without an optimizer, the next step may begin after any backward pass.
+    torch.ones(2, requires_grad=True).sum().backward()
+    assert len(dispatch_modes()) > len(modes)
+    watch.finish({"how": "test"})
+    assert dispatch_modes() == modes
 
 
 def test_a_watch_that_sees_everything_misses_nothing(tmp_path: Path) -> None:
