@@ -59,7 +59,7 @@ def tried(version: str) -> Row:
     shown = run([str(python), "-c", "import torch; print(torch.__version__)"])
     missing = run([str(python), "-c", MISSING])
     demo = run([str(folder / "bin" / "lossleuth"), "demo"])
-    tests = run([str(python), "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", *TESTS])
+    tests = run([str(python), "-m", "pytest", "-rfE", "-p", "no:cacheprovider", *TESTS])
     return Row(last_line(shown), last_line(missing), outcome(demo), counts(tests.stdout))
 
 
