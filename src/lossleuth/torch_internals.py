@@ -118,8 +118,8 @@ def scale_all(tensors: list[Tensor], factor: float) -> None:
 # operations
 
 if TYPE_CHECKING:
-    from torch._ops import OpOverload
-    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch._ops import OpOverload as OpOverload
+    from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
 else:
     OpOverload = find("torch._ops", "OpOverload", type(torch.ops.aten.add.Tensor))
 
@@ -161,7 +161,7 @@ def dispatch_modes() -> list[Any]:
 def leave_mode(mode: TorchDispatchMode) -> None:
     """End a dispatch mode, which need not be the innermost one."""
     if _pop_mode is None or _push_mode is None:
-        mode.__exit__(None, None, None)
+        mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # untyped in torch
         return
     above = []
     while (innermost := _pop_mode()) is not mode:

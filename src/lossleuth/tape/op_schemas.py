@@ -30,7 +30,7 @@ def short_name(operation: OpOverload) -> str:
     >>> short_name(aten.add.Tensor)
     'add'
     """
-    return schema_of(operation).name.split("::")[1]
+    return str(schema_of(operation).name).split("::")[1]
 
 
 @cache

@@ -86,7 +86,7 @@ def functional(operation: OpOverload) -> Callable[..., Any] | None:
     packet = packet_of(operation)
     # Types beside names: add.Tensor and add.Scalar differ in nothing else.
     wanted = [(a.name, str(a.type)) for a in schema_of(operation).arguments if not a.is_out]
-    for name in packet.overloads():  # type: ignore[no-untyped-call]  # untyped in torch
+    for name in packet.overloads():
         candidate = getattr(packet, name)
         schema = schema_of(candidate)
         found = [(a.name, str(a.type)) for a in schema.arguments]
