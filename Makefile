@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint format types unit slow browser picture clean
+.PHONY: help demo test bench lint format types unit slow browser compat picture clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/'
@@ -42,6 +42,9 @@ slow: $(READY)  ## the suites too slow for every change
 bench: $(READY)  ## benchmarks, as ratios measured in one interleaved run
 	$(BIN)/python -m bench
 
+compat:  ## the demo and the observing tests with the oldest and the newest torch: gigabytes
+	$(PYTHON) tests/compat.py
+
 picture: $(READY) browser  ## the picture in the README
 	$(BIN)/python docs/picture.py
 
@@ -50,4 +53,4 @@ format: $(READY)  ## rewrite the sources in the house style
 	$(BIN)/ruff format .
 
 clean:  ## remove the environment and everything made
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .compat runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

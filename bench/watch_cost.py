@@ -96,7 +96,7 @@ def stepper(size: Size, kind: str) -> Iterator[float]:
         torch.autograd.set_detect_anomaly(True)
 
     while True:
-        own = watch.observer.own_seconds if watch else 0.0
+        own = watch.session.own_seconds if watch else 0.0
         chunk = tokens[step % len(tokens)]
         logits = model(chunk[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), chunk[:, 1:].flatten())
@@ -107,4 +107,4 @@ def stepper(size: Size, kind: str) -> Iterator[float]:
         if kind == "wandb.watch":
             wandb.log({"loss": loss.item()})
         step += 1
-        yield watch.observer.own_seconds - own if watch else 0.0
+        yield watch.session.own_seconds - own if watch else 0.0

@@ -9,6 +9,7 @@ import ast
 import re
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -68,12 +69,63 @@ def asserts_something(path: Path, text: str) -> list[str]:
     return found
 
 
+# Private names of others that are none of torch's: Python's, ctypes' and transformers'.
+OTHERS_PRIVATE = {
+    *("_getframe", "_exit", "_asdict", "_replace", "_fields"),
+    *("_NamedFuncPointer", "_SimpleCData", "_attn_implementation"),
+}
+
+
+@cache
+def own_members() -> frozenset[str]:
+    """The names of everything in classes of the package."""
+    found = set()
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                for part in ast.walk(node):
+                    if isinstance(part, ast.FunctionDef):
+                        found.add(part.name)
+                    elif isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+                        found.add(part.attr)
+    return frozenset(found)
+
+
+def leaves_private_torch_alone(path: Path, text: str) -> list[str]:
+    """Private symbols of torch are named in `torch_internals.py` and nowhere else."""
+    if path.name == "torch_internals.py":
+        return []
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch":
+            names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            imported = [alias.name.split(".") for alias in node.names]
+            names = [name for parts in imported if parts[0] == "torch" for name in parts]
+        elif isinstance(node, ast.Attribute):
+            whole = ast.unparse(node)
+            # Operators have names of their own, and what we have named is ours.
+            if not whole.startswith(("self.", "cls.", "aten.", "torch.ops.")):
+                names = [node.attr] if node.attr not in own_members() else []
+            if whole.startswith("torch.") and not whole.startswith("torch.ops."):
+                names = [node.attr]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "setattr"):
+            asked = node.args[1]
+            if isinstance(asked, ast.Constant) and asked.value not in own_members():
+                names = [asked.value]
+        private = [n for n in names if n.startswith("_") and not n.startswith("__")]
+        found += [f"{n} at line {node.lineno}" for n in private if n not in OTHERS_PRIVATE]
+    return found
+
+
 SOURCE_RULES: tuple[Rule, ...] = (
     names_itself_plainly,
     opens_with_what_it_is,
     does_one_job,
     ignores_types_with_a_reason,
     catches_no_nameless_error,
+    leaves_private_torch_alone,
 )
 TEST_RULES: tuple[Rule, ...] = (
     names_itself_plainly,
@@ -143,6 +195,12 @@ def test_no_machine_path_or_registry_is_committed() -> None:
         (ignores_types_with_a_reason, "a.py", "x = 1  # type: " + "ignore[arg-type]"),
         (catches_no_nameless_error, "a.py", "try:\n    x\nexcept:\n    pass"),
         (catches_no_nameless_error, "a.py", "assert True"),
+        (leaves_private_torch_alone, "a.py", "from torch._ops import OpOverload"),
+        (leaves_private_torch_alone, "a.py", "from torch.utils import _pytree"),
+        (leaves_private_torch_alone, "a.py", "import torch._dynamo"),
+        (leaves_private_torch_alone, "a.py", "f = torch._foreach_mul_"),
+        (leaves_private_torch_alone, "a.py", "x = tensor._version"),
+        (leaves_private_torch_alone, "a.py", "x = getattr(node, '_forward_cls', None)"),
         (asserts_something, "test_a.py", "def test_a():\n    f()"),
     ],
 )

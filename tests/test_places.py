@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -41,7 +42,7 @@ def test_a_script_that_lies_in_a_package_is_the_users_when_it_is_run() -> None:
 
 
 def test_the_innermost_line_of_the_user_is_found() -> None:
-    place = places.user_place(1)
+    place = places.user_place(sys._getframe())
     assert place is not None
     assert place.startswith(__file__)
 
@@ -52,13 +53,16 @@ def test_a_read_by_a_library_is_not_the_users() -> None:
 
     class Encoder(json.JSONEncoder):
         def default(self, value: object) -> object:
-            found.append(places.reading_place(1))
+            found.append(places.reading_place(sys._getframe()))
             return None
 
     json.dumps(object(), cls=Encoder)
     assert found[0] is not None
     library: dict[str, object] = {}
-    code = "from lossleuth import places\ndef read(): return places.reading_place(1)"
+    code = (
+        "import sys\nfrom lossleuth import places\n"
+        "def read(): return places.reading_place(sys._getframe())"
+    )
     exec(compile(code, json.__file__, "exec"), library)
     assert library["read"]() is None  # type: ignore[operator]  # defined by the code above
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import site
-import sys
 import sysconfig
 from functools import cache
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 
 import lossleuth
 
@@ -63,9 +62,8 @@ def reads_for_the_user(filename: str) -> bool:
     return filename.endswith(_FORMATTING) or not is_library(filename)
 
 
-def user_place(skip: int = 1) -> str | None:
-    """File and line of the innermost frame in the user's code, or None."""
-    frame = sys._getframe(skip)
+def user_place(frame: FrameType | None) -> str | None:
+    """File and line of the innermost frame in the user's code, from this one outwards, or None."""
     while frame is not None:
         code = frame.f_code
         if not is_library(code.co_filename):
@@ -76,24 +74,23 @@ def user_place(skip: int = 1) -> str | None:
                 place = f"{code.co_filename}:{frame.f_lineno}"
                 _places[key] = code, place
             return place
-        frame = frame.f_back  # type: ignore[assignment]  # None ends the walk
+        frame = frame.f_back
     return None
 
 
-def reading_place(skip: int = 1) -> str | None:
-    """The user's line that reads a value, or None where a library reads it.
+def reading_place(frame: FrameType | None) -> str | None:
+    """The user's line that reads a value in this frame, or None where a library reads it.
 
     Formatting a tensor reads it inside torch on the user's behalf; anything else that torch
     reads, an optimizer its step count for one, it reads for itself.
     """
-    frame = sys._getframe(skip)
     while frame is not None:
         filename = frame.f_code.co_filename
         if not is_library(filename):
             return f"{filename}:{frame.f_lineno}"
         if not filename.endswith(_FORMATTING):
             return None
-        frame = frame.f_back  # type: ignore[assignment]  # None ends the walk
+        frame = frame.f_back
     return None
 
 

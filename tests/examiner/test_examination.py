@@ -18,7 +18,7 @@ from lossleuth.examiner.request import Request
 from lossleuth.judge.choosing import MAX_TRIAL_STEPS
 from lossleuth.judge.learning import OVERFIT
 from lossleuth.judge.verdict import Verdict
-from lossleuth.observe.launch.executor import Finished, Plan
+from lossleuth.observe.launch.executor import RunOutcome, RunSpec
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
 from lossleuth.types.errors import BadInput
@@ -36,7 +36,7 @@ def examined(
     return examination.run(), examination, told
 
 
-def flat(plan: Plan) -> list[float]:
+def flat(plan: RunSpec) -> list[float]:
     """Learns nothing, unless both faults are cured."""
     seed = plan.seed_shift / 1e5
     if ONE in plan.changes and TWO in plan.changes:
@@ -44,7 +44,7 @@ def flat(plan: Plan) -> list[float]:
     return [3.0 - 1.0 * (ONE in plan.changes) + seed] * 30
 
 
-def falling(plan: Plan) -> list[float]:
+def falling(plan: RunSpec) -> list[float]:
     return [3.0 - 0.1 * i for i in range(30)]
 
 
@@ -119,7 +119,7 @@ def test_an_interruption_ends_with_what_is_known(tmp_path: Path, at: int) -> Non
 
 
 def test_trials_that_were_made_before_an_interruption_still_count(tmp_path: Path) -> None:
-    def harmless(plan: Plan) -> list[float]:
+    def harmless(plan: RunSpec) -> list[float]:
         return [3.0 + plan.seed_shift / 1e5] * 30
 
     executor = Recorded(harmless, interrupted_at=3)
@@ -133,7 +133,7 @@ def test_trials_that_were_made_before_an_interruption_still_count(tmp_path: Path
 def test_a_cure_that_keeps_the_program_from_training_does_not_undo_the_proof(
     tmp_path: Path,
 ) -> None:
-    def starved(plan: Plan) -> list[float]:
+    def starved(plan: RunSpec) -> list[float]:
         return [] if plan.directory.name.startswith("cured") else flat(plan)
 
     found, _, told = examined(tmp_path, Recorded(starved), [cause("a", curable(ONE))])
@@ -185,7 +185,7 @@ def test_a_fault_that_does_not_matter_is_tried_for_longer(
 ) -> None:
     """Harm that shows only in the end: in a short trial there is none."""
 
-    def late(plan: Plan) -> list[float]:
+    def late(plan: RunSpec) -> list[float]:
         fall = 1.0 if plan.steps >= steps and change in plan.changes else 0.0
         return [3.0 - fall * i / plan.steps + plan.seed_shift / 1e5 for i in range(plan.steps)]
 
@@ -203,7 +203,7 @@ def test_a_longer_pair_without_a_difference_is_told_and_ends_it(tmp_path: Path) 
     fault = says(Status.SUSPECTED, wrongness=Wrongness("gap", 1.0, 0.0, 0.0))
     known = [cause("a", lambda evidence: decided_by_trial(evidence, fault, [ONE]))]
 
-    def hardly(plan: Plan) -> list[float]:
+    def hardly(plan: RunSpec) -> list[float]:
         less = 1e-3 * len(plan.changes) - plan.seed_shift / 1e5
         return [3.0 - less - i / plan.steps for i in range(plan.steps)]
 
@@ -217,11 +217,11 @@ def test_a_longer_pair_without_a_difference_is_told_and_ends_it(tmp_path: Path) 
 class OnlyByHand(Recorded):
     """A program in which nothing is seen unless updates by hand are looked for."""
 
-    def _write(self, plan: Plan) -> Finished:
+    def _write(self, plan: RunSpec) -> RunOutcome:
         if plan.by_hand:
             return super()._write(plan)
         Silent(self._losses)._write(plan)
-        return Finished(plan, 0, 1.0)
+        return RunOutcome(plan, 0, 1.0)
 
 
 def test_a_program_without_autograd_is_looked_at_once_more(tmp_path: Path) -> None:

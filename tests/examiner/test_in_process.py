@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lossleuth.examiner.in_process import InProcess
-from lossleuth.observe.launch.executor import Plan
+from lossleuth.observe.launch.executor import RunSpec
 from lossleuth.record.read import Record
 from lossleuth.types.change import Change
 
@@ -44,9 +44,9 @@ def losses(folder: Path) -> list[float]:
         return [float(x) for x in record.series("loss")]
 
 
-def plan(folder: Path, name: str, **more: Any) -> Plan:
+def plan(folder: Path, name: str, **more: Any) -> RunSpec:
     # Only losses: nothing is looked for in files.
-    return Plan(folder / name, 4, 20.0, **{"loss_steps": (0,), **more})
+    return RunSpec(folder / name, 4, 20.0, **{"loss_steps": (0,), **more})
 
 
 def test_every_run_starts_from_the_same_place(tmp_path: Path) -> None:

@@ -47,6 +47,14 @@ def test_everything_a_judge_may_ask_for_is_there(tmp_path: Path) -> None:
     assert (found.effects, found.failed) == ({}, {})
 
 
+def test_patches_that_could_not_be_applied_reach_the_judge(tmp_path: Path) -> None:
+    header = {"script": "train.py", "missing_patches": {"clipping": "gone"}}
+    RecordWriter.create(tmp_path / "run", header, print).end({"how": "stopped"})
+    assert evidence_of(tmp_path / "run").missing_patches == {"clipping": "gone"}
+    write(tmp_path / "whole")
+    assert evidence_of(tmp_path / "whole").missing_patches == {}
+
+
 def test_trials_are_added(tmp_path: Path) -> None:
     write(tmp_path / "run")
     change, other = Change.of("hold_lr"), Change.of("scale_lr", factor=2)

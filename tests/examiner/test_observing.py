@@ -12,7 +12,7 @@ from small_examinations import Recorded, Silent
 from lossleuth.examiner.observing import MAX_TAPED_STEPS, WINDOWS, Observing
 from lossleuth.examiner.request import Budget, Request
 from lossleuth.judge.choosing import MAX_TRIAL_STEPS
-from lossleuth.observe.launch.executor import Plan
+from lossleuth.observe.launch.executor import RunSpec
 from lossleuth.types.change import Change
 from lossleuth.types.errors import BadInput
 
@@ -22,7 +22,7 @@ def observing(folder: Path, executor: Recorded, steps: int = 200) -> Observing:
     return Observing(executor, request, Budget(request.budget), lambda _: None)
 
 
-def level(plan: Plan) -> Sequence[float]:
+def level(plan: RunSpec) -> Sequence[float]:
     return [3.0] * plan.steps
 
 

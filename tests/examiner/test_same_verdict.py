@@ -27,7 +27,7 @@ from lossleuth.examiner.request import Request
 from lossleuth.judge.verdict import Verdict
 from lossleuth.labs.cases.stories import STORIES
 from lossleuth.labs.lab.cells import every
-from lossleuth.observe.launch.executor import Finished, Plan
+from lossleuth.observe.launch.executor import RunOutcome, RunSpec
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
 from lossleuth.types.judgement import Stage, Status, Wrongness
@@ -48,7 +48,7 @@ def assert_same(folder: Path, verdict: Verdict, causes: Sequence[Cause] | None =
 # Runs that were never made: every way that an examination can go.
 
 
-def flat(plan: Plan) -> list[float]:
+def flat(plan: RunSpec) -> list[float]:
     """Learns nothing, unless both faults are cured."""
     seed = plan.seed_shift / 1e5
     if ONE in plan.changes and TWO in plan.changes:
@@ -56,11 +56,11 @@ def flat(plan: Plan) -> list[float]:
     return [3.0 - 1.0 * (ONE in plan.changes) + seed] * 30
 
 
-def falling(plan: Plan) -> list[float]:
+def falling(plan: RunSpec) -> list[float]:
     return [3.0 - 0.1 * i for i in range(30)]
 
 
-def hardly(plan: Plan) -> list[float]:
+def hardly(plan: RunSpec) -> list[float]:
     less = 1e-3 * len(plan.changes) - plan.seed_shift / 1e5
     return [3.0 - less - i / plan.steps for i in range(plan.steps)]
 
@@ -68,17 +68,17 @@ def hardly(plan: Plan) -> list[float]:
 class ByHand(Recorded):
     """A program in which nothing is seen unless updates by hand are looked for."""
 
-    def _write(self, plan: Plan) -> Finished:
+    def _write(self, plan: RunSpec) -> RunOutcome:
         if plan.by_hand:
             return super()._write(plan)
         Silent(self._losses)._write(plan)
-        return Finished(plan, 0, 1.0)
+        return RunOutcome(plan, 0, 1.0)
 
 
 class Failing(Recorded):
     """Trials of the first change come to no end."""
 
-    def _write(self, plan: Plan) -> Finished:
+    def _write(self, plan: RunSpec) -> RunOutcome:
         finished = super()._write(plan)
         if ONE in plan.changes:
             finished.problem = "it was ended after 9 s without coming to its end"
@@ -88,7 +88,7 @@ class Failing(Recorded):
 class InterruptedLook(Recorded):
     """Ctrl-C comes when some steps are already recorded."""
 
-    def run(self, plans: Sequence[Plan], *rest: Any) -> list[Finished]:
+    def run(self, plans: Sequence[RunSpec], *rest: Any) -> list[RunOutcome]:
         super().run(plans, *rest)
         raise KeyboardInterrupt
 

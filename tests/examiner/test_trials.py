@@ -22,7 +22,7 @@ from lossleuth.examiner.trials import (
     saved_pairs,
     saved_runs,
 )
-from lossleuth.observe.launch.executor import Background, Finished, Plan
+from lossleuth.observe.launch.executor import Background, RunOutcome, RunSpec
 from lossleuth.observe.launch.program import Program
 from lossleuth.record.read import Record
 from lossleuth.record.write import RecordWriter
@@ -47,24 +47,24 @@ class Written:
 
     def __init__(self, losses: Losses, true: Losses = lambda changed, seed: ()) -> None:
         self._losses, self._true = losses, true
-        self.plans: list[Plan] = []
+        self.plans: list[RunSpec] = []
 
     def run(
         self,
-        plans: Sequence[Plan],
+        plans: Sequence[RunSpec],
         until: float = math.inf,
-        told: Callable[[Finished], None] = lambda _: None,
-    ) -> list[Finished]:
+        told: Callable[[RunOutcome], None] = lambda _: None,
+    ) -> list[RunOutcome]:
         found = []
         for plan in plans:
             self.plans.append(plan)
             key = (bool(plan.changes), plan.seed_shift // 1000)
             losses, true = self._losses(*key), self._true(*key)
             if isinstance(losses, str) or isinstance(true, str):
-                found.append(Finished(plan, None, 1.0, str(losses)))
+                found.append(RunOutcome(plan, None, 1.0, str(losses)))
             else:
                 write_record(plan.directory, losses, true)
-                found.append(Finished(plan, 0, 1.0))
+                found.append(RunOutcome(plan, 0, 1.0))
             told(found[-1])
         return found
 

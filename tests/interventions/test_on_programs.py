@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lossleuth.observe.launch.executor import Background, Plan
+from lossleuth.observe.launch.executor import Background, RunSpec
 from lossleuth.observe.launch.program import Program
 from lossleuth.record.read import Record
 from lossleuth.types.change import Change
@@ -50,8 +50,8 @@ def test_a_change_of_no_dose_changes_no_bit(
     name: str, changes: tuple[Change, ...], tmp_path: Path
 ) -> None:
     plans = [
-        Plan(tmp_path / "bare", 100, 60.0, loss_steps=(0,)),
-        Plan(tmp_path / "null", 100, 60.0, loss_steps=(0,), changes=changes),
+        RunSpec(tmp_path / "bare", 100, 60.0, loss_steps=(0,)),
+        RunSpec(tmp_path / "null", 100, 60.0, loss_steps=(0,), changes=changes),
     ]
     Background(Program(PROGRAMS / f"{name}.py"), 2).run(plans)
     bare = losses(tmp_path / "bare")

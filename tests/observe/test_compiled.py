@@ -118,7 +118,7 @@ def test_the_compiler_meets_nothing_of_ours(
     folder = tmp_path / "run"
     with watching(folder, tape, activations=not tape) as observer:
         watched = train(kind)
-    assert observer.failures.first is None
+    assert observer.session.failures.first is None
     assert [name for name in compiled if name.startswith(OURS)] == []
     if not (tape and kind in ("update", "wrapped update")):
         # Uncompiled, as in a recorded step, torch's Adam rounds otherwise.
@@ -181,7 +181,7 @@ def test_nothing_of_ours_is_compiled_where_python_runs_the_program(
     more = {"interventions": changes, "limit": Limit(steps=50)}
     with watching(tmp_path / "run", tape, **more) as observer:
         watched = program(rows)
-    assert observer.failures.first is None
+    assert observer.session.failures.first is None
     assert [name for name in compiled if name.startswith(OURS)] == []
     assert watched == alone
     with Record.open(tmp_path / "run") as record:

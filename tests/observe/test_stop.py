@@ -53,8 +53,8 @@ def test_a_run_is_stopped_after_exactly_so_many_steps(tmp_path: Path) -> None:
 
 
 def test_a_script_that_catches_everything_is_left_in_the_end(tmp_path: Path) -> None:
-    from lossleuth.observe.failures import Failures
     from lossleuth.observe.patches.hooks import Hooks
+    from lossleuth.observe.session import Session
     from lossleuth.observe.steps.observer import Observer
     from lossleuth.record.write import RecordWriter
 
@@ -64,9 +64,9 @@ def test_a_script_that_catches_everything_is_left_in_the_end(tmp_path: Path) -> 
     def leave() -> None:
         raise Left
 
-    failures = Failures()
-    observer = Observer(lambda: RecordWriter.create(tmp_path / "run", {}, print), failures)
-    hooks = Hooks(observer, failures, limit=Limit(steps=2))
+    session = Session()
+    observer = Observer(lambda: RecordWriter.create(tmp_path / "run", {}, print), session)
+    hooks = Hooks(observer, limit=Limit(steps=2))
     hooks.give_up = leave
     weight = torch.ones(2, requires_grad=True)
     optimizer = torch.optim.SGD([weight], lr=0.1)
@@ -83,8 +83,8 @@ def test_a_script_that_catches_everything_is_left_in_the_end(tmp_path: Path) -> 
             except Left:
                 break
     finally:
-        hooks.remove()
         observer.finish({"how": "test"})
+        session.close()
     assert caught == Limit.MOST_STOPS
 
 

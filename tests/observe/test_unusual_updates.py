@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,6 @@ import pytest
 import torch
 from loops import read, watching
 from torch import nn
-
-from lossleuth.observe.failures import Failures
-from lossleuth.observe.steps.observer import Observer
 
 Parameters = list[nn.Parameter]
 
@@ -40,7 +35,7 @@ def test_parameters_that_join_take_no_readings_from_steps_before(tmp_path: Path)
                 optimizer.add_param_group({"params": second})
             backward([*first, *second])
             optimizer.step()
-    assert observer.failures.sentence() is None
+    assert observer.session.failures.sentence() is None
     ages = read(tmp_path / "run").matrix("age")
     assert ages[:, 0].tolist() == [1, 2, 3, 4, 5, 6]
     assert np.isnan(ages[:3, 1:]).all()
@@ -79,7 +74,7 @@ def test_a_step_inside_a_step_is_one_update(tmp_path: Path, name: str) -> None:
         for _ in range(4):
             backward(parameters)
             optimizer.step()
-    assert observer.failures.sentence() is None
+    assert observer.session.failures.sentence() is None
     record = read(tmp_path / "run")
     assert record.series("updates").tolist() == [1, 1, 1, 1]
     assert record.matrix("age").tolist() == [[1, 1], [2, 2], [3, 3], [4, 4]]
@@ -98,7 +93,7 @@ def test_an_optimizers_update_is_not_one_by_hand_too(tmp_path: Path) -> None:
                         parameter -= 0.1 * parameter.grad
             else:
                 torch.optim.Adam(parameters).step()
-    assert observer.failures.sentence() is None
+    assert observer.session.failures.sentence() is None
     by = read(tmp_path / "run").values("updated_by")
     assert by == [["by hand"]] * 3 + [["Adam"]] * 3
 
@@ -113,7 +108,7 @@ def test_an_optimizer_that_has_lost_its_parameters(tmp_path: Path, before: int) 
                 optimizer.param_groups[0]["params"].clear()
             backward(parameters)
             optimizer.step()
-    assert observer.failures.sentence() is None
+    assert observer.session.failures.sentence() is None
     record = read(tmp_path / "run")
     assert len(record) == 4
     if before:
@@ -128,7 +123,7 @@ def test_a_gradient_of_zeros_without_memory(tmp_path: Path) -> None:
         backward(parameters)
         parameters[0].grad = torch._efficientzerotensor(3)
         optimizer.step()
-    assert observer.failures.sentence() is None
+    assert observer.session.failures.sentence() is None
     assert read(tmp_path / "run").matrix("grad_zero_share").tolist() == [[1, 0]]
 
 
@@ -144,23 +139,6 @@ def test_losses_of_many_examples_at_once_are_no_loss_of_a_step(tmp_path: Path) -
         for _ in range(3):
             weight.grad = gradients(weight.detach(), torch.ones(8, 3)).mean(0)
             optimizer.step()
-    assert observer.failures.sentence() is None
+    assert observer.session.failures.sentence() is None
     record = read(tmp_path / "run")
     assert len(record) == 3 and "loss" not in record.scalar_names
-
-
-def test_threads_that_train_at_once_share_one_record() -> None:
-    opened: list[Any] = []
-
-    def open_slowly() -> Any:
-        time.sleep(0.05)
-        opened.append(object())
-        return opened[-1]
-
-    observer = Observer(open_slowly, Failures())
-    threads = [threading.Thread(target=lambda: observer.writer) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(opened) == 1 and observer.writer is opened[0]

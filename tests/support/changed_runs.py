@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossleuth.interventions.intervention import Intervention
-from lossleuth.observe.failures import Failures
 from lossleuth.observe.patches.hooks import Hooks
+from lossleuth.observe.session import Session
 from lossleuth.observe.steps.observer import Observer
 from lossleuth.record.write import RecordWriter
 
@@ -40,18 +40,18 @@ class Ran:
 
 def with_changes(program: Callable[[], Ran], *interventions: Intervention) -> Ran:
     """Run a program with our hooks in; none of them may fail."""
-    failures = Failures()
+    session = Session()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "run"
-        observer = Observer(lambda: RecordWriter.create(place, {}, print), failures)
-        hooks = Hooks(observer, failures, interventions=interventions)
+        observer = Observer(lambda: RecordWriter.create(place, {}, print), session)
+        hooks = Hooks(observer, interventions=interventions)
         hooks.install()
         try:
             found = program()
         finally:
-            hooks.remove()
             observer.finish({"how": "test"})
-    assert failures.count == 0, failures.sentence()
+            session.close()
+    assert session.failures.count == 0, session.failures.sentence()
     return found
 
 

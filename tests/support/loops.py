@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from lossleuth.observe.failures import Failures
 from lossleuth.observe.patches.hooks import Hooks
+from lossleuth.observe.session import Session
 from lossleuth.observe.steps.observer import Observer
 from lossleuth.record.read import Record
 from lossleuth.record.write import RecordWriter
@@ -20,15 +20,15 @@ from lossleuth.record.write import RecordWriter
 def watching(folder: Path, tape: Sequence[int] = (), **more: Any) -> Iterator[Observer]:
     """Watch what happens in the block, into a record in `folder`."""
     warnings: list[str] = []
-    failures = Failures()
-    observer = Observer(lambda: RecordWriter.create(folder, {}, warnings.append), failures, tape)
-    hooks = Hooks(observer, failures, **more)
+    session = Session()
+    observer = Observer(lambda: RecordWriter.create(folder, {}, warnings.append), session, tape)
+    hooks = Hooks(observer, **more)
     hooks.install()
     try:
         yield observer
     finally:
-        hooks.remove()
         observer.finish({"how": "test"})
+        session.close()
 
 
 def train(steps: int, each: Callable[[int], None] | None = None) -> list[float]:

@@ -9,7 +9,7 @@ from typing import Any
 from made_runs import found_on, true_loss
 
 from lossleuth.files import make_directory
-from lossleuth.observe.launch.executor import Finished, Plan
+from lossleuth.observe.launch.executor import RunOutcome, RunSpec
 from lossleuth.record.write import RecordWriter
 from lossleuth.run_directory import OUTPUT
 from lossleuth.types.cause import Cause
@@ -17,7 +17,7 @@ from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status
 
-Losses = Callable[[Plan], Sequence[float]]
+Losses = Callable[[RunSpec], Sequence[float]]
 
 
 class Recorded:
@@ -26,14 +26,14 @@ class Recorded:
     def __init__(self, losses: Losses, *, interrupted_at: int | None = None) -> None:
         self._losses = losses
         self._interrupted_at = interrupted_at
-        self.calls: list[list[Plan]] = []
+        self.calls: list[list[RunSpec]] = []
 
     def run(
         self,
-        plans: Sequence[Plan],
+        plans: Sequence[RunSpec],
         until: float = math.inf,
-        told: Callable[[Finished], None] = lambda _: None,
-    ) -> list[Finished]:
+        told: Callable[[RunOutcome], None] = lambda _: None,
+    ) -> list[RunOutcome]:
         self.calls.append(list(plans))
         if len(self.calls) == self._interrupted_at:
             raise KeyboardInterrupt
@@ -42,7 +42,7 @@ class Recorded:
             told(finished)
         return found
 
-    def _write(self, plan: Plan) -> Finished:
+    def _write(self, plan: RunSpec) -> RunOutcome:
         make_directory(plan.directory)
         (plan.directory / OUTPUT).write_text("one line\nthe last line\n")
         writer = RecordWriter.create(plan.directory, {"script": "train.py"}, print)
@@ -51,16 +51,16 @@ class Recorded:
             if step in plan.tape:
                 writer.event(*found_on(step, true_loss(loss)))
         writer.end({"how": "stopped"})
-        return Finished(plan, 0, 1.0)
+        return RunOutcome(plan, 0, 1.0)
 
 
 class Silent(Recorded):
     """One that leaves no record."""
 
-    def _write(self, plan: Plan) -> Finished:
+    def _write(self, plan: RunSpec) -> RunOutcome:
         make_directory(plan.directory)
         (plan.directory / OUTPUT).write_text("ImportError: no torch\n")
-        return Finished(plan, 1, 1.0)
+        return RunOutcome(plan, 1, 1.0)
 
 
 def cause(

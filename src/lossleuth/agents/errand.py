@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import anyio
 import anyio.to_thread
 
-from lossleuth.agents.descendants import end
+from lossleuth.process_tree import end
 from lossleuth.types.errors import BadInput
 
 POLL_SECONDS = 0.1

@@ -18,7 +18,7 @@ import torch
 
 from lossleuth.files import make_directory
 from lossleuth.observe.child.watch import Watch
-from lossleuth.observe.launch.executor import Finished, Plan
+from lossleuth.observe.launch.executor import RunOutcome, RunSpec
 from lossleuth.observe.stop import InterventionFailed, StopRun
 
 Step = Callable[[Any, Any, Any], object]
@@ -40,10 +40,10 @@ class InProcess:
 
     def run(
         self,
-        plans: Sequence[Plan],
+        plans: Sequence[RunSpec],
         until: float = float("inf"),
-        told: Callable[[Finished], None] = lambda _: None,
-    ) -> list[Finished]:
+        told: Callable[[RunOutcome], None] = lambda _: None,
+    ) -> list[RunOutcome]:
         """Carry out all plans for which there is time; chance goes on as if there had been none."""
         states = random.getstate(), np.random.get_state(), torch.get_rng_state()
         try:
@@ -54,29 +54,30 @@ class InProcess:
             torch.set_rng_state(states[2])
 
     def _carry_out_all(
-        self, plans: Sequence[Plan], until: float, told: Callable[[Finished], None]
-    ) -> list[Finished]:
+        self, plans: Sequence[RunSpec], until: float, told: Callable[[RunOutcome], None]
+    ) -> list[RunOutcome]:
         found = []
         for plan in plans:
             if time.monotonic() >= until:
-                finished = Finished(plan, None, 0.0, "no time was left for it")
+                finished = RunOutcome(plan, None, 0.0, "no time was left for it")
             else:
                 finished = self._carry_out(plan)
             told(finished)
             found.append(finished)
         return found
 
-    def _carry_out(self, plan: Plan) -> Finished:
+    def _carry_out(self, plan: RunSpec) -> RunOutcome:
         began = time.monotonic()
         make_directory(plan.directory)
-        watch = Watch(plan.order_for({"script": None}, os.getpid()), main=True)
+        watch = Watch(plan.request_for({"script": None}, os.getpid()), main=True)
         self._restore()
         torch.manual_seed(plan.seed_shift)
-        watch.start()
-        watch.adopt(self._optimizer)
         ending: dict[str, Any] = {"how": "end of batches"}
         count = len(self._batches)
         try:
+            # It is ended below in any case, and need not wait for the end of the process.
+            watch.start(until_exit=False)
+            watch.adopt(self._optimizer)
             for number in range(max(count, plan.steps) if count else 0):
                 # Other seeds begin elsewhere; few batches are used again.
                 self._step(
@@ -86,10 +87,13 @@ class InProcess:
             ending = {"how": "stopped"}
         except InterventionFailed as failure:
             ending = {"how": "intervention failed", "error": str(failure)}
+        except BaseException as error:
+            ending = {"how": "exception", "error": f"{type(error).__name__}: {error}"}
+            raise
         finally:
             watch.finish(ending)
             self._restore()
-        return Finished(plan, 0, time.monotonic() - began)
+        return RunOutcome(plan, 0, time.monotonic() - began)
 
     def _restore(self) -> None:
         self._model.load_state_dict(self._weights)

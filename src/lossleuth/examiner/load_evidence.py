@@ -64,6 +64,7 @@ def evidence_of(
             floors=from_plain(Floors, _last(events, "floors"), lenient=True),
             ending=from_plain(Ending, ended, lenient=True),
             script=record.header.get("script"),
+            missing_patches=dict(record.header.get("missing_patches") or {}),
             effects=dict(effects or {}),
             failed=dict(failed or {}),
         )

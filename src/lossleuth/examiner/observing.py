@@ -11,7 +11,7 @@ from lossleuth.examiner.load_evidence import evidence_of
 from lossleuth.examiner.request import Budget, Request
 from lossleuth.interventions.spec import spec_of
 from lossleuth.judge.choosing import MAX_TRIAL_STEPS, first_bad, joined, missed_evaluations
-from lossleuth.observe.launch.executor import Executor, Finished, Plan, last_words
+from lossleuth.observe.launch.executor import Executor, RunOutcome, RunSpec, last_words
 from lossleuth.run_directory import of_bad_step, of_evaluations
 from lossleuth.types.change import Change
 from lossleuth.types.errors import BadInput
@@ -96,8 +96,8 @@ class Observing:
 
     def _plan(
         self, directory: Path, steps: int, windows: tuple[int, ...], cures: tuple[Change, ...] = ()
-    ) -> Plan:
-        return Plan(
+    ) -> RunSpec:
+        return RunSpec(
             directory,
             steps,
             seconds=self._budget.for_observing(MAX_SHARE),
@@ -105,12 +105,12 @@ class Observing:
             changes=cures,
         )
 
-    def _run(self, plan: Plan) -> Finished:
+    def _run(self, plan: RunSpec) -> RunOutcome:
         self._progress(f"running {self._request.name} for up to {plan.steps} steps")
         (finished,) = self._executor.run([plan])
         return finished
 
-    def _with_bad_step(self, plan: Plan, look: Look) -> Look:
+    def _with_bad_step(self, plan: RunSpec, look: Look) -> Look:
         bad = first_bad(look.evidence)
         if bad is None or bad in plan.tape:
             return look
@@ -118,7 +118,7 @@ class Observing:
         return self._record_again(plan, look, of_bad_step(plan.directory), (bad,))
 
     def _record_again(
-        self, plan: Plan, look: Look, directory: Path, steps: tuple[int, ...]
+        self, plan: RunSpec, look: Look, directory: Path, steps: tuple[int, ...]
     ) -> Look:
         """Re-execution gives the same steps: record those that were not."""
         again = replace(plan, directory=directory, tape=steps, steps=max(steps) + 1)
@@ -128,7 +128,7 @@ class Observing:
         except BadInput:
             return look
 
-    def _by_hand(self, plan: Plan, reason: BadInput) -> Look:
+    def _by_hand(self, plan: RunSpec, reason: BadInput) -> Look:
         """Without a backward pass and an optimizer, a program may train all the same."""
         self._progress("no backward pass was seen: looking for updates that are made by hand")
         directory = self._request.run.observed_by_hand
@@ -138,7 +138,7 @@ class Observing:
         except BadInput:
             raise reason from None
 
-    def _read(self, finished: Finished) -> Look:
+    def _read(self, finished: RunOutcome) -> Look:
         directory = finished.plan.directory
         expected = "a script that trains"
         words = last_words(directory, 600).splitlines()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.interventions.spec import spec_of
-from lossleuth.observe.launch.executor import Executor, Finished, Plan
+from lossleuth.observe.launch.executor import Executor, RunOutcome, RunSpec
 from lossleuth.record.read import Record
 from lossleuth.record.recorded_steps import recorded_steps
 from lossleuth.run_directory import RunDirectory
@@ -115,7 +115,7 @@ class Trials:
 
     def _make(self, wanted: Sequence[RunKey], longer: int) -> None:
         plans = {
-            key: Plan(
+            key: RunSpec(
                 self._directory / f"{len(self._known) + i:03d}",
                 key.steps,
                 longer * self._seconds,
@@ -127,7 +127,7 @@ class Trials:
         }
         done = {id(plan): key for key, plan in plans.items()}
 
-        def show(finished: Finished) -> None:
+        def show(finished: RunOutcome) -> None:
             key = done[id(finished.plan)]
             names = ", ".join(c.sentence for c in key.changes) or "unchanged"
             self._progress(f"{names}, seed {key.seed + 1}: {_sentence(self._read(finished))}")
@@ -135,7 +135,7 @@ class Trials:
         for finished in self._executor.run(list(plans.values()), self._until, show):
             self._known[done[id(finished.plan)]] = self._read(finished)
 
-    def _read(self, finished: Finished) -> Measured | str:
+    def _read(self, finished: RunOutcome) -> Measured | str:
         if finished.problem is not None:
             return finished.problem
         try:

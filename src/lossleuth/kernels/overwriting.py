@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lossleuth.torch_internals import saved_results
+
 
 def refuse_if_needed(logits: Tensor) -> None:
     """Refuse to overwrite logits that are needed, or that lie in memory more than once.
@@ -63,11 +65,7 @@ def mark_changed(logits: Tensor) -> None:
 
 def _keeps(node: Any, logits: Tensor) -> bool:
     memory = logits.untyped_storage().data_ptr()
-    for name in ("_saved_result", "_saved_output", "_saved_out"):
-        try:
-            saved = getattr(node, name, None)
-        except RuntimeError:  # freed already, or changed: torch says so itself
-            continue
-        if isinstance(saved, Tensor) and saved.untyped_storage().data_ptr() == memory:
-            return True
-    return False
+    return any(
+        isinstance(saved, Tensor) and saved.untyped_storage().data_ptr() == memory
+        for saved in saved_results(node)
+    )

@@ -20,6 +20,7 @@ from torch import Tensor
 from lossleuth.native.blocks import BLOCK
 from lossleuth.native.table import look_up
 from lossleuth.native.views import NUMPY_TYPES, flat_view
+from lossleuth.torch_internals import is_all_zero_by_type
 
 # Added to the root of a second moment at least, so that 0 / 0 is a direction of 0, not NaN.
 SMALLEST_EPSILON = 1e-30
@@ -106,7 +107,7 @@ def flat(tensor: Tensor) -> Array:
     tensor = local(tensor)
     if tensor.layout is not torch.strided:
         tensor = tensor.to_dense()
-    if tensor._is_zerotensor():
+    if is_all_zero_by_type(tensor):
         # It has a size and no memory.
         tensor = torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
     tensor = tensor.resolve_conj().resolve_neg()

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lossleuth.native import library as native
+from lossleuth.torch_internals import LIBRARY_FILE, handle_of, innermost_transform
 
-_peek = torch._C._functorch.peek_interpreter_stack
 # Subclasses may keep their values anywhere.
 PLAIN = (Tensor, torch.nn.Parameter)
 # As `Torch` in `tensors.h` has them.
@@ -110,12 +110,14 @@ def _of(calls: ModuleType) -> Handles | None:
 def _interface() -> NDArray[np.int64]:
     """What `Torch` in `tensors.h` describes; LookupError where tensors are not as expected."""
     # A library is asked for the symbols of those that it was linked with, too.
-    library = ctypes.CDLL(torch._C.__file__)
+    library = ctypes.CDLL(LIBRARY_FILE)
     functions = [library[f"aoti_torch_{name}"] for name in _FUNCTIONS]
     addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
     numbers = [library[f"aoti_torch_{name}"]() for name in _NUMBERS]
     inner = _place_of_inner(library)
-    return np.array([id(_peek), *map(id, PLAIN), inner, *addresses, *numbers], np.int64)
+    return np.array(
+        [id(innermost_transform), *map(id, PLAIN), inner, *addresses, *numbers], np.int64
+    )
 
 
 def _place_of_inner(library: ctypes.CDLL) -> int:
@@ -149,8 +151,7 @@ def _inner_of(tensor: Tensor, library: ctypes.CDLL) -> int | None:
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
     )
-    (capsule,) = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors([tensor])
-    handle = pointer(capsule, None)
+    handle = pointer(handle_of(tensor), None)
     try:
         return _word_at(handle)
     finally:
@@ -163,4 +164,4 @@ def _word_at(address: int) -> int | None:
 
 def is_inside_transform() -> bool:
     """Inside a transform of `torch.func` a tensor may be a wrapper without memory."""
-    return _peek() is not None
+    return innermost_transform() is not None

@@ -7,51 +7,37 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
-from lossleuth.observe.failures import Failures
-from lossleuth.tape.capture.compiler_marks import ours
+from lossleuth.observe.session import Session
+from lossleuth.tape.capture.compiler_marks import never_compile
 
 Given = TypeVarTuple("Given")
 Owner = TypeVar("Owner", bound="Guarded")
 
 
-class Capturing(Protocol):
-    """Something that records operations now and then."""
-
-    @property
-    def capture(self) -> Any:
-        """What records the program's operations, if anything does."""
-
-
 class Guarded(Protocol):
     """An object whose hooks are guarded and timed."""
 
-    failures: Failures
-    own_seconds: float
-
-    @property
-    def taping(self) -> Capturing:
-        """What may be recording the program's operations."""
+    session: Session
 
 
 def guarded(hook: Callable[[Owner, *Given], Any]) -> Callable[[Owner, *Given], None]:
     """Keep what goes wrong in a hook away from the run, and add up the time that it takes.
 
-    Ctrl-C is the user's and passes through.
+    What a hook does is our own work. Ctrl-C is the user's and passes through.
     """
 
     def safely(self: Owner, /, *args: *Given) -> None:
         began = perf_counter()
-        capture = self.taping.capture
-        if capture is not None:
-            capture.ignoring += 1
+        session = self.session
+        own = session.own
+        own.depth += 1
         try:
             hook(self, *args)
         except Exception as error:
-            self.failures.note(hook.__name__, error)
+            session.failures.note(hook.__name__, error)
         finally:
-            if capture is not None:
-                capture.ignoring -= 1
-            self.own_seconds += perf_counter() - began
+            own.depth -= 1
+            session.own_seconds += perf_counter() - began
 
     functools.update_wrapper(safely, hook)
-    return ours(safely)
+    return never_compile(safely)

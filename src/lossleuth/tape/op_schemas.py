@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
+
+from lossleuth.torch_internals import OpOverload, schema_of
 
 aten = torch.ops.aten
 
@@ -29,7 +30,7 @@ def short_name(operation: OpOverload) -> str:
     >>> short_name(aten.add.Tensor)
     'add'
     """
-    return operation._schema.name.split("::")[1]
+    return str(schema_of(operation).name).split("::")[1]
 
 
 @cache
@@ -39,7 +40,7 @@ def written_arguments(operation: OpOverload) -> tuple[tuple[int, str], ...]:
     >>> written_arguments(aten.add_.Tensor), written_arguments(aten.add.Tensor)
     (((0, 'self'),), ())
     """
-    arguments = enumerate(operation._schema.arguments)
+    arguments = enumerate(schema_of(operation).arguments)
     return tuple((i, a.name) for i, a in arguments if a.alias_info and a.alias_info.is_write)
 
 
@@ -52,7 +53,7 @@ def is_view(operation: OpOverload) -> bool:
     """
     if written_arguments(operation):
         return False
-    aliases = any(returned.alias_info is not None for returned in operation._schema.returns)
+    aliases = any(returned.alias_info is not None for returned in schema_of(operation).returns)
     return aliases or short_name(operation) in _ALIASING
 
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
 
 from lossleuth.tape.op_schemas import short_name
+from lossleuth.torch_internals import OpOverload
 
 
 class Ref(NamedTuple):

@@ -51,6 +51,8 @@ class Evidence:
     floors: Floors = field(default_factory=Floors)
     ending: Ending = field(default_factory=Ending)
     script: str | None = None
+    # Patches of torch that could not be applied, and why: what they see stays unseen.
+    missing_patches: Mapping[str, str] = field(default_factory=dict)
     # Cures of other faults that were in when this was seen: a short second look.
     cures: Sequence[Change] = ()
     effects: Mapping[Change, Effect] = field(default_factory=dict)

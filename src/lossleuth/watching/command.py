@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lossleuth.observe.child.watch import Order
 from lossleuth.observe.launch.program import Ending, Program, Running, leave_like, save_ending
+from lossleuth.observe.request import WatchRequest
 from lossleuth.record.read import Record
 from lossleuth.run_directory import RunDirectory, dated_directory, free_directory, has_record
 from lossleuth.types.errors import BadInput
@@ -33,14 +33,14 @@ def watch_script(
     program = Program(script, tuple(arguments))
     program.check()
     directory = free_directory(out or dated_directory(), has_record)
-    order = Order(
+    request = WatchRequest(
         str(directory.resolve()),
         program.header(),
         process=0,
         activations=activations,
         tape=tuple(tape),
     )
-    ending = _run(program, order)
+    ending = _run(program, request)
     save_ending(directory, ending)
     for sentence in summary(directory, ending):
         print(f"lossleuth: {sentence}", file=sys.stderr)
@@ -78,9 +78,9 @@ def _steps(directory: Path) -> int:
         return 0
 
 
-def _run(program: Program, order: Order) -> Ending:
-    running = Running(program, order)
-    with Panel(Path(order.directory)) as panel:
+def _run(program: Program, request: WatchRequest) -> Ending:
+    running = Running(program, request)
+    with Panel(Path(request.directory)) as panel:
         while True:
             ending = running.wait(REFRESH_SECONDS if panel.shown else None)
             if ending is not None:

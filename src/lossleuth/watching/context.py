@@ -8,8 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from lossleuth.observe.child.watch import Order, Watch
+from lossleuth.observe.child.watch import Watch
 from lossleuth.observe.launch.program import Program
+from lossleuth.observe.request import WatchRequest
 from lossleuth.run_directory import dated_directory, free_directory, has_record
 
 
@@ -55,8 +56,8 @@ def watch(*watched: Any, out: str | Path | None = None, activations: bool = Fals
     """
     directory = free_directory(Path(out) if out is not None else dated_directory(), has_record)
     program = Program(Path(sys.argv[0] or "interactive"), tuple(sys.argv[1:]))
-    order = Order(str(directory), program.header(), os.getpid(), activations)
-    started = Watch(order, main=True)
+    request = WatchRequest(str(directory), program.header(), os.getpid(), activations)
+    started = Watch(request, main=True)
     started.start()
     for thing in watched:
         started.adopt(thing)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lossleuth.observe.child.watch import Order
+from lossleuth.observe.request import WatchRequest
 
 LOOK = """
 import sys
@@ -31,7 +31,7 @@ def test_main_module_arguments_path_streams_and_exit_handlers_are_as_without_us(
 ) -> None:
     (tmp_path / "look.py").write_text(LOOK)
     (tmp_path / "beside.py").write_text("")
-    order = Order(str(tmp_path / "run"), {}, process=0)
+    request = WatchRequest(str(tmp_path / "run"), {}, process=0)
     outputs = [
         subprocess.run(
             [sys.executable, *command, "look.py", "-x", "--y=1"],
@@ -44,7 +44,7 @@ def test_main_module_arguments_path_streams_and_exit_handlers_are_as_without_us(
         ).stdout
         for command, more in (
             ([], {}),
-            (["-m", "lossleuth.observe.child.run"], order.environment()),
+            (["-m", "lossleuth.observe.child.run"], request.environment()),
         )
     ]
     assert outputs[0] == outputs[1]

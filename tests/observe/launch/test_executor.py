@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from lossleuth.observe.child.watch import VARIABLE, Order
 from lossleuth.observe.launch.executor import (
     MOST_OUTPUT,
     OUTPUT,
     Background,
-    Finished,
-    Plan,
+    RunOutcome,
+    RunSpec,
     last_words,
 )
 from lossleuth.observe.launch.program import Program
+from lossleuth.observe.request import VARIABLE, WatchRequest
 from lossleuth.record.read import Record
 from lossleuth.types.change import Change
 
@@ -46,11 +46,11 @@ def in_background(
     jobs: int = 1,
     within: float = 60.0,
     changes: tuple[Change, ...] = (),
-    told: Callable[[Finished], None] = lambda _: None,
-) -> list[Finished]:
+    told: Callable[[RunOutcome], None] = lambda _: None,
+) -> list[RunOutcome]:
     path = folder / "train.py"
     path.write_text(script)
-    wanted = [Plan(folder / f"run{i}", 5, 30.0, changes=changes) for i in range(plans)]
+    wanted = [RunSpec(folder / f"run{i}", 5, 30.0, changes=changes) for i in range(plans)]
     background = Background(Program(path, ("--own", "arguments")), jobs)
     return background.run(wanted, time.monotonic() + within, told)
 
@@ -108,6 +108,15 @@ def test_a_script_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -
     assert is_soon_gone(int(last_words(tmp_path / "run0")))
 
 
+def test_a_child_with_a_session_of_its_own_is_ended_with_a_script_that_hangs(
+    tmp_path: Path,
+) -> None:
+    script = HANGING.format(seconds=600).replace('"])', '"], start_new_session=True)')
+    assert "start_new_session" in script
+    in_background(tmp_path, script, within=2.5)
+    assert is_soon_gone(int(last_words(tmp_path / "run0")))
+
+
 def test_what_outlives_a_script_is_ended_with_it(tmp_path: Path) -> None:
     (finished,) = in_background(tmp_path, HANGING.format(seconds=0))
     assert finished.code == 0
@@ -121,7 +130,7 @@ def test_an_interruption_leaves_nothing_behind(tmp_path: Path) -> None:
         f"time.sleep(600 if 'run1' in os.environ[{VARIABLE!r}] else 1)\n"
     )
 
-    def interrupt(_finished: Finished) -> None:
+    def interrupt(_finished: RunOutcome) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -159,7 +168,7 @@ SLEEPER = "import time\nprint(time.time(), flush=True)\ntime.sleep(0.5)\nprint(t
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_as_many_run_at_a_time_as_were_allowed(tmp_path: Path, jobs: int) -> None:
-    done: list[Finished] = []
+    done: list[RunOutcome] = []
     found = in_background(tmp_path, SLEEPER, plans=2, jobs=jobs, told=done.append)
     assert sorted(map(id, done)) == sorted(map(id, found))
     words = [last_words(tmp_path / f"run{i}") for i in range(2)]
@@ -174,12 +183,12 @@ def test_what_there_is_no_time_for_is_said(tmp_path: Path) -> None:
 
 
 def test_an_order_survives_the_way_through_the_environment(tmp_path: Path) -> None:
-    plan = Plan(tmp_path, 7, 2.5, (0, 1), (3,), 1000, (Change.of("scale_lr", factor=0.1),))
+    plan = RunSpec(tmp_path, 7, 2.5, (0, 1), (3,), 1000, (Change.of("scale_lr", factor=0.1),))
     (tmp_path / "train.py").write_text("x = 1")
-    order = plan.order_for(Program(tmp_path / "train.py").header())
-    assert Order(**json.loads(order.environment()[VARIABLE])) == order
-    assert order.changes == (("scale_lr", {"factor": 0.1}),)
-    assert (order.stop_steps, order.stop_seconds, order.seed_shift) == (7, 2.5, 1000)
+    request = plan.request_for(Program(tmp_path / "train.py").header())
+    assert WatchRequest(**json.loads(request.environment()[VARIABLE])) == request
+    assert request.changes == (("scale_lr", {"factor": 0.1}),)
+    assert (request.stop_steps, request.stop_seconds, request.seed_shift) == (7, 2.5, 1000)
 
 
 def test_last_words_of_a_run_that_said_nothing_are_none(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from lossleuth.observe.import_list import FILE, Imports
-from lossleuth.observe.launch.executor import OUTPUT, Background, Plan
-from lossleuth.observe.launch.fork_server import Forked, Nursery
+from lossleuth.observe.launch.executor import OUTPUT, Background, RunSpec
+from lossleuth.observe.launch.fork_server import Forked, ForkServer
 from lossleuth.observe.launch.program import Program
 from lossleuth.record.read import Record
 
@@ -46,7 +46,7 @@ def three_runs(folder: Path, before: str = "") -> list[str]:
     background = Background(Program(script, ("--own", "argument")), 1, forks=True)
     try:
         for number in range(3):
-            (finished,) = background.run([Plan(folder / f"run{number}", 5, 30.0)])
+            (finished,) = background.run([RunSpec(folder / f"run{number}", 5, 30.0)])
             assert (finished.code, finished.problem) == (0, None)
     finally:
         background.close()
@@ -63,7 +63,7 @@ def test_a_forked_run_does_what_a_fresh_one_does(
     assert losses(tmp_path / "run0") == losses(tmp_path / "run1") == losses(tmp_path / "run2")
     assert all(lines[1].endswith("variable kept") for lines in (first, *others))
     parents = [lines[1].split()[3] for lines in (first, *others)]
-    # The first is ours, the others are the nursery's.
+    # The first is ours, the others are the fork_server's.
     assert parents[0] == str(os.getpid())
     assert parents[1] == parents[2] != parents[0]
 
@@ -75,32 +75,34 @@ def test_a_script_that_sets_variables_is_not_forked(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def nursery(tmp_path: Path) -> Iterator[Nursery]:
+def fork_server(tmp_path: Path) -> Iterator[ForkServer]:
     script = tmp_path / "train.py"
     script.write_text("import sys; print(sys.argv); sys.exit(int(sys.argv[1]))")
-    made = Nursery(script, Imports(["json.decoder"], []), dict(os.environ))
+    made = ForkServer(script, Imports(["json.decoder"], []), dict(os.environ))
     yield made
     made.close()
 
 
-def forked(nursery: Nursery, folder: Path, *arguments: str) -> Forked:
-    assert nursery.is_ready(30.0)
-    order = Plan(folder / "run", 5, 30.0).order_for({})
-    environment = dict(os.environ) | order.environment()
-    found = nursery.fork([str(folder / "train.py"), *arguments], environment, folder / "output.txt")
+def forked(fork_server: ForkServer, folder: Path, *arguments: str) -> Forked:
+    assert fork_server.is_ready(30.0)
+    request = RunSpec(folder / "run", 5, 30.0).request_for({})
+    environment = dict(os.environ) | request.environment()
+    found = fork_server.fork(
+        [str(folder / "train.py"), *arguments], environment, folder / "output.txt"
+    )
     assert found is not None
     return found
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_exit_codes_are_the_scripts(nursery: Nursery, tmp_path: Path, code: int) -> None:
-    assert forked(nursery, tmp_path, str(code)).wait(30) == code
+def test_exit_codes_are_the_scripts(fork_server: ForkServer, tmp_path: Path, code: int) -> None:
+    assert forked(fork_server, tmp_path, str(code)).wait(30) == code
     assert f"'{code}'" in (tmp_path / "output.txt").read_text()
 
 
-def test_a_signal_is_told_and_waiting_ends(nursery: Nursery, tmp_path: Path) -> None:
+def test_a_signal_is_told_and_waiting_ends(fork_server: ForkServer, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import time; time.sleep(100)")
-    run = forked(nursery, tmp_path)
+    run = forked(fork_server, tmp_path)
     with pytest.raises(subprocess.TimeoutExpired):
         run.wait(0.05)
     os.kill(run.pid, signal.SIGKILL)
@@ -109,24 +111,24 @@ def test_a_signal_is_told_and_waiting_ends(nursery: Nursery, tmp_path: Path) -> 
 
 def test_an_import_of_the_users_own_keeps_it_from_being_used(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("")
-    made = Nursery(tmp_path / "train.py", Imports(["mine"], []), dict(os.environ))
+    made = ForkServer(tmp_path / "train.py", Imports(["mine"], []), dict(os.environ))
     assert not made.is_ready(30.0)
     made.close()
 
 
 def test_a_library_under_a_name_of_the_users_keeps_it_from_being_used(tmp_path: Path) -> None:
     """As with a copy of a library that the script puts first on its path."""
-    made = Nursery(tmp_path / "train.py", Imports(["json.decoder"], ["json"]), dict(os.environ))
+    made = ForkServer(tmp_path / "train.py", Imports(["json.decoder"], ["json"]), dict(os.environ))
     assert not made.is_ready(30.0)
     made.close()
 
 
 def test_a_nursery_that_died_forks_nothing_and_its_runs_count_as_killed(
-    nursery: Nursery, tmp_path: Path
+    fork_server: ForkServer, tmp_path: Path
 ) -> None:
     (tmp_path / "train.py").write_text("import time; time.sleep(2)")
-    run = forked(nursery, tmp_path)
-    nursery.close()
+    run = forked(fork_server, tmp_path)
+    fork_server.close()
     assert run.poll() == -signal.SIGKILL
     os.kill(run.pid, signal.SIGKILL)
 
@@ -134,9 +136,9 @@ def test_a_nursery_that_died_forks_nothing_and_its_runs_count_as_killed(
 def test_when_its_owner_is_gone_it_leaves(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from lossleuth.observe.launch.fork_server import Nursery\n"
+        "from lossleuth.observe.launch.fork_server import ForkServer\n"
         "from lossleuth.observe.import_list import Imports\n"
-        "n = Nursery(Path('x.py'), Imports(['json'], []), dict(os.environ))\n"
+        "n = ForkServer(Path('x.py'), Imports(['json'], []), dict(os.environ))\n"
         "assert n.is_ready(30)\n"
         "print(n._process.pid, flush=True); os._exit(0)"
     )

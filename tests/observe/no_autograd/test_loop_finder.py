@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from lossleuth.observe.failures import Failures
 from lossleuth.observe.no_autograd.loop_finder import HandLoop
+from lossleuth.observe.session import Session
 from lossleuth.observe.stop import Limit, StopRun
 from lossleuth.tape.window import Window
 
@@ -22,7 +22,7 @@ class Watched:
     def __init__(self, step: Step, turns: int, *, windows: tuple[int, ...] = (2,)) -> None:
         self.rows: list[dict[str, Any]] = []
         self.windows: list[Window] = []
-        self.failures = Failures()
+        self.session = Session()
 
         def look(window: Window) -> dict[str, Any]:
             made = next((op for op in window.tape.operations if op.name == "sin"), None)
@@ -36,7 +36,7 @@ class Watched:
             if kind == "step":
                 self.rows.append(data)
 
-        loop = HandLoop(windows, Limit(steps=10**6), look, told, self.failures)
+        loop = HandLoop(windows, Limit(steps=10**6), look, told, self.session)
         with loop:
             for turn in range(turns):
                 step(turn)
@@ -82,7 +82,7 @@ def test_tensors_that_take_each_others_place_are_followed_after_a_while(
             weights[name] = weight - 0.1 * weight.square()
 
     (window,) = (watched := Watched(step, 60)).windows
-    assert watched.failures.count == 0
+    assert watched.session.failures.count == 0
     assert 30 <= watched.steps < 60
     assert [op.name for op in window.tape.operations].count("sub") == 2
 
@@ -90,7 +90,7 @@ def test_tensors_that_take_each_others_place_are_followed_after_a_while(
 @pytest.mark.parametrize("make", [simple, with_an_inner_loop])
 def test_every_turn_of_the_loop_is_a_step(make: Callable[[], Step]) -> None:
     watched = Watched(make(), 200)
-    assert watched.failures.count == 0
+    assert watched.session.failures.count == 0
     # Some turns pass before the loop is known; then none is missed.
     assert 140 <= watched.steps < 200
     assert [row["step"] for row in watched.rows] == list(range(watched.steps))
@@ -130,7 +130,7 @@ def test_the_loss_is_read_in_every_step_once_it_is_known() -> None:
             rows.append(data)
 
     values = []
-    with HandLoop((1,), Limit(steps=10**6), look, told, Failures()):
+    with HandLoop((1,), Limit(steps=10**6), look, told, Session()):
         for _ in range(120):
             loss = (weight * weight).sum()
             values.append(float(loss))
@@ -141,7 +141,7 @@ def test_the_loss_is_read_in_every_step_once_it_is_known() -> None:
 
 def test_it_ends_after_as_many_steps_as_were_wanted() -> None:
     step = simple()
-    loop = HandLoop((), Limit(steps=5), lambda _: {}, lambda *_: None, Failures())
+    loop = HandLoop((), Limit(steps=5), lambda _: {}, lambda *_: None, Session())
     with pytest.raises(StopRun), loop:
         for turn in range(100):
             step(turn)

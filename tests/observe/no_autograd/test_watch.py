@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lossleuth.observe.launch.executor import Background, Plan
+from lossleuth.observe.launch.executor import Background, RunSpec
 from lossleuth.observe.launch.program import Program
 from lossleuth.record.read import Record
 
@@ -34,7 +34,7 @@ def residual(x, w, b, target):
 
 def watched(folder: Path, factor: str = "", script: str = SCRIPT) -> Record:
     (folder / "train.py").write_text(script.replace("FACTOR", factor))
-    plan = Plan(folder / "run", 30, 30.0, tape=(1, 8), by_hand=True)
+    plan = RunSpec(folder / "run", 30, 30.0, tape=(1, 8), by_hand=True)
     (finished,) = Background(Program(folder / "train.py"), 1).run([plan])
     assert (finished.code, finished.problem) == (0, None)
     return Record.open(folder / "run")

@@ -12,8 +12,8 @@ from loops import read, train, watching
 from torch import Tensor
 
 from lossleuth.interventions.intervention import Intervention
-from lossleuth.observe.failures import Failures
 from lossleuth.observe.patches.interventions import Intervening
+from lossleuth.observe.session import Session
 from lossleuth.observe.steps.observer import Observer
 from lossleuth.observe.stop import InterventionFailed
 
@@ -94,10 +94,11 @@ def test_updates_without_an_optimizer_are_told_with_what_was_before(tmp_path: Pa
 
 
 def test_without_interventions_it_is_nothing() -> None:
-    taping = Observer(lambda: None, Failures()).taping  # type: ignore[arg-type,return-value]  # nothing is written
-    nothing = Intervening([], taping)
+    session = Session()
+    recording = Observer(lambda: None, session).recording  # type: ignore[arg-type,return-value]  # nothing is written
+    nothing = Intervening([], recording, session)
     assert not nothing
     assert not nothing.wants_tape
-    some = Intervening([Intervention(), Busy()], taping)
+    some = Intervening([Intervention(), Busy()], recording, session)
     assert some
     assert some.wants_tape

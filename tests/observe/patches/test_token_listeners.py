@@ -15,18 +15,18 @@ TOKENS = torch.tensor([1, 2, 3])
 def test_a_lookup_and_a_comparison_without_gradients_are_an_evaluation(tmp_path: Path) -> None:
     with watching(tmp_path / "run") as observer, torch.no_grad():
         F.cross_entropy(F.embedding(TOKENS, TABLE), torch.tensor([0, 1, 2]))
-        seen = observer.taping.evaluations
+        seen = observer.recording.evaluations
         assert seen.steps == seen.surely == [0]
 
 
 def test_with_gradients_it_is_a_batch(tmp_path: Path) -> None:
     with watching(tmp_path / "run") as observer:
         F.cross_entropy(F.embedding(TOKENS, TABLE), torch.tensor([0, 1, 2]))
-        assert observer.taping.evaluations.steps == []
+        assert observer.recording.evaluations.steps == []
 
 
 def test_what_we_look_up_ourselves_is_neither(tmp_path: Path) -> None:
     with watching(tmp_path / "run") as observer, torch.no_grad():
-        observer.taping.looking = True
+        observer.session.own.depth += 1
         F.cross_entropy(F.embedding(TOKENS, TABLE), torch.tensor([0, 1, 2]))
-        assert observer.taping.evaluations.steps == []
+        assert observer.recording.evaluations.steps == []

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import torch
+from loops import read, watching
 
 from lossleuth.observe.patches import wrappers as around_torch
 from lossleuth.observe.steps.observer import Observer
@@ -66,6 +70,36 @@ def test_a_graph_has_the_original_and_nothing_is_told(name: str) -> None:
     whole = torch.compile(program, backend="eager", fullgraph=True)
     assert torch.equal(whole(*arguments(name)), torch.full((2,), 2.0))
     assert heard.calls == []
+
+
+def decorated(listener: Callable[..., None]) -> Callable[..., None]:
+    """A listener with one more function around it, as a later change may bring."""
+
+    @functools.wraps(listener)
+    def outer(*args: Any) -> None:
+        listener(*args)
+
+    return outer
+
+
+def test_the_users_line_is_found_through_one_more_decorator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listeners = ("backward_begins", "clipped", "about_to_clip_by_value", "update_ends")
+    for name in (*listeners, "value_read"):
+        monkeypatch.setattr(Observer, name, decorated(getattr(Observer, name)))
+    weight = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    with watching(tmp_path / "run"):
+        first = sys._getframe().f_lineno
+        weight.sum().backward()
+        torch.nn.utils.clip_grad_norm_([weight], 1.0)
+        optimizer.step()
+        weight.detach().sum().item()
+    (row,) = read(tmp_path / "run").rows()
+    lines = {name: int(place.rpartition(":")[2]) for name, place in row.scalars["places"].items()}
+    assert lines == {"backward": first + 1, "clip": first + 2, "update": first + 3}
+    assert [place for _, place in row.scalars["reads"]] == [f"{__file__}:{first + 4}"]
 
 
 def test_modules_are_heard_where_gradients_are_and_outside_of_graphs() -> None:

@@ -8,8 +8,8 @@ import torch
 from loops import read, train
 from torch.nn import functional as F
 
-from lossleuth.observe.failures import Failures
 from lossleuth.observe.patches.hooks import Hooks
+from lossleuth.observe.session import Session
 from lossleuth.observe.steps.evaluations import MOST_BEGUN, Evaluations, kind_of
 from lossleuth.observe.steps.observer import Observer
 from lossleuth.record.write import RecordWriter
@@ -77,17 +77,17 @@ def test_an_evaluation_is_recorded_and_no_loss_changes(tmp_path: Path) -> None:
 
     torch.manual_seed(5)
     bare = train(14, evaluate)
-    failures = Failures()
-    observer = Observer(lambda: RecordWriter.create(tmp_path / "run", {}, print), failures, (1,))
-    hooks = Hooks(observer, failures)
+    session = Session()
+    observer = Observer(lambda: RecordWriter.create(tmp_path / "run", {}, print), session, (1,))
+    hooks = Hooks(observer)
     hooks.install()
     try:
         losses = train(14, evaluate)
     finally:
-        hooks.remove()
         observer.finish({"how": "test"})
+        session.close()
     assert losses == bare
-    assert failures.count == 0
+    assert session.failures.count == 0
     record = read(tmp_path / "run")
     found = [event.data for event in record.events("evaluation")]
     assert [data["step"] for data in found] == [8, 12]

@@ -11,6 +11,7 @@ import torch
 from loops import read, train, watching
 
 from lossleuth.observe.steps.observer import Observer
+from lossleuth.observe.steps.run_log import RunLog
 
 
 def test_steps_losses_tokens_and_reads_are_recorded(tmp_path: Path) -> None:
@@ -34,10 +35,14 @@ def test_watching_changes_no_loss(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", ["_event", "_note_place", "_close", "_declare_parameters", "_begin_if_updated"]
+    ("owner", "broken"),
+    [
+        *((Observer, name) for name in ("_note_place", "_close", "_begin_if_updated")),
+        *((RunLog, name) for name in ("event", "declare_parameters")),
+    ],
 )
 def test_an_error_of_ours_never_reaches_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: type, broken: str
 ) -> None:
     bare = train(4)
 
@@ -45,10 +50,10 @@ def test_an_error_of_ours_never_reaches_the_run(
         raise RuntimeError("ours")
 
     with watching(tmp_path / "run") as observer:
-        monkeypatch.setattr(Observer, broken, fail)
+        monkeypatch.setattr(owner, broken, fail)
         assert train(4) == bare
-    assert observer.failures.count > 0
-    sentence = observer.failures.sentence()
+    assert observer.session.failures.count > 0
+    sentence = observer.session.failures.sentence()
     assert sentence is not None
     assert "RuntimeError" in sentence
 
@@ -102,7 +107,7 @@ def test_memory_stays_flat_over_many_steps(tmp_path: Path) -> None:
 
     def measure(step: int) -> None:
         if step in (1200, 2400):
-            observer.told("look", {})  # writes the steps that wait
+            observer.write_event("look", {})  # writes the steps that wait
             gc.collect()  # also empties Python's lists of objects to use again
             sizes.append(tracemalloc.get_traced_memory()[0])
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 from loops import read, train
-
-from lossleuth.observe.failures import Failures
-from lossleuth.observe.patches.hooks import Hooks
-from lossleuth.observe.steps.observer import Observer
 from lossleuth.probes.look import Places, look_at
+
+from lossleuth.observe.patches.hooks import Hooks
+from lossleuth.observe.session import Session
+from lossleuth.observe.steps.observer import Observer
 from lossleuth.record.write import RecordWriter
 from lossleuth.tape.capture.recorder import Recorder
 from lossleuth.tape.window import Window
@@ -25,15 +25,15 @@ def taped(
     count: int = 5,
     program: Callable[[], list[float]] | None = None,
 ) -> tuple[list[float], Observer]:
-    failures = Failures()
-    observer = Observer(lambda: RecordWriter.create(folder, {}, print), failures, steps)
-    hooks = Hooks(observer, failures)
+    session = Session()
+    observer = Observer(lambda: RecordWriter.create(folder, {}, print), session, steps)
+    hooks = Hooks(observer)
     hooks.install()
     try:
         losses = train(count) if program is None else program()
     finally:
-        hooks.remove()
         observer.finish({"how": "test"})
+        session.close()
     return losses, observer
 
 
@@ -41,7 +41,7 @@ def test_chosen_steps_are_looked_at_and_no_loss_changes(tmp_path: Path) -> None:
     bare = train(5)
     losses, observer = taped(tmp_path / "run", (1, 3))
     assert losses == bare
-    assert observer.failures.count == 0
+    assert observer.session.failures.count == 0
     found = [event.data for event in read(tmp_path / "run").events("tape")]
     assert [data["step"] for data in found] == [1, 3]
     (truth,) = found[0]["gradient_truth"]
@@ -77,7 +77,7 @@ def test_optimizers_that_step_in_turn_make_one_step_also_where_the_next_is_recor
         windows.append(window)
         return look_at(window, places)
 
-    monkeypatch.setattr("lossleuth.observe.steps.observer.look_at", look)
+    monkeypatch.setattr("lossleuth.observe.steps.recording.look_at", look)
 
     def alternating() -> list[float]:
         torch.manual_seed(0)
@@ -96,7 +96,7 @@ def test_optimizers_that_step_in_turn_make_one_step_also_where_the_next_is_recor
 
     bare = alternating()
     losses, observer = taped(tmp_path / "run", (0, 1, 2), program=alternating)
-    assert losses == bare and observer.failures.count == 0
+    assert losses == bare and observer.session.failures.count == 0
     found = [event.data for event in read(tmp_path / "run").events("tape")]
     assert [data["step"] for data in found] == [0, 1, 2]
     for window in windows:
@@ -121,7 +121,7 @@ def test_a_failure_of_ours_ends_the_recording_and_not_the_run(
     monkeypatch.setattr(Recorder, broken, fail)
     losses, observer = taped(tmp_path / "run", (1,))
     assert losses == bare
-    assert observer.failures.count == 1
+    assert observer.session.failures.count == 1
     assert read(tmp_path / "run").events("tape") == []
 
 
@@ -154,7 +154,7 @@ def test_a_forward_of_bare_functions_is_recorded_where_updates_are_by_hand(
 
     expected = bare()
     losses, observer = taped(tmp_path / "run", steps, program=bare)
-    assert losses == expected and observer.failures.count == 0
+    assert losses == expected and observer.session.failures.count == 0
     found = [event.data for event in read(tmp_path / "run").events("tape")]
     assert [data["step"] for data in found] == list(steps)
     for data in found:
@@ -166,18 +166,18 @@ def test_a_forward_of_bare_functions_is_recorded_where_updates_are_by_hand(
 
 
 def test_no_window_opens_inside_inference_mode(tmp_path: Path) -> None:
-    failures = Failures()
-    observer = Observer(lambda: RecordWriter.create(tmp_path / "run", {}, print), failures, (0, 1))
+    session = Session()
+    observer = Observer(lambda: RecordWriter.create(tmp_path / "run", {}, print), session, (0, 1))
     with torch.inference_mode():
-        observer.taping.begin(1)
-    assert observer.taping.capture is None
+        observer.recording.begin(1)
+    assert observer.recording.capture is None
 
 
-def evaluating(mode: Any, steps: tuple[int, ...], folder: Path) -> tuple[list[Any], Failures]:
+def evaluating(mode: Any, steps: tuple[int, ...], folder: Path) -> tuple[list[Any], Session]:
     """Train with an evaluation after each update, in a mode without gradients."""
-    failures = Failures()
-    observer = Observer(lambda: RecordWriter.create(folder, {}, print), failures, steps)
-    hooks = Hooks(observer, failures)
+    session = Session()
+    observer = Observer(lambda: RecordWriter.create(folder, {}, print), session, steps)
+    hooks = Hooks(observer)
     hooks.install()
     try:
         torch.manual_seed(0)
@@ -193,15 +193,15 @@ def evaluating(mode: Any, steps: tuple[int, ...], folder: Path) -> tuple[list[An
             with mode():
                 model(x).sum().item()
     finally:
-        hooks.remove()
         observer.finish({"how": "test"})
-    return [event.data for event in read(folder).events("tape")], failures
+        session.close()
+    return [event.data for event in read(folder).events("tape")], session
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_an_evaluation_between_steps_is_no_obstacle(mode: Any, tmp_path: Path) -> None:
-    found, failures = evaluating(mode, (1, 3), tmp_path / "run")
-    assert failures.count == 0
+    found, session = evaluating(mode, (1, 3), tmp_path / "run")
+    assert session.failures.count == 0
     assert [data["step"] for data in found] == [1, 3]
     for data in found:
         (truth,) = data["gradient_truth"]
@@ -218,10 +218,10 @@ def test_the_very_first_step_can_be_recorded(tmp_path: Path) -> None:
 def test_backward_hooks_of_modules_are_named(tmp_path: Path) -> None:
     module = torch.nn.Linear(3, 3)
     module.register_full_backward_hook(lambda _m, gradients, _o: (gradients[0] * 2,))
-    failures = Failures()
+    session = Session()
     folder = tmp_path / "run"
-    observer = Observer(lambda: RecordWriter.create(folder, {}, print), failures, (1,))
-    hooks = Hooks(observer, failures)
+    observer = Observer(lambda: RecordWriter.create(folder, {}, print), session, (1,))
+    hooks = Hooks(observer)
     hooks.install()
     try:
         first = torch.nn.Linear(3, 3)
@@ -231,18 +231,18 @@ def test_backward_hooks_of_modules_are_named(tmp_path: Path) -> None:
             module(first(torch.ones(2, 3))).square().sum().backward()
             optimizer.step()
     finally:
-        hooks.remove()
         observer.finish({"how": "test"})
+        session.close()
     (event,) = read(folder).events("tape")
     assert event.data["gradient_truth"][0]["error"] > 0.1
     assert any(__file__ in place for hook in event.data["hooks"] for place in hook["places"])
 
 
 def test_a_backward_that_fails_is_the_programs_and_leaves_nothing_of_ours(tmp_path: Path) -> None:
-    failures = Failures()
+    session = Session()
     folder = tmp_path / "run"
-    observer = Observer(lambda: RecordWriter.create(folder, {}, print), failures, (1,))
-    hooks = Hooks(observer, failures)
+    observer = Observer(lambda: RecordWriter.create(folder, {}, print), session, (1,))
+    hooks = Hooks(observer)
     hooks.install()
     try:
         weight = torch.ones(3, requires_grad=True)
@@ -257,12 +257,12 @@ def test_a_backward_that_fails_is_the_programs_and_leaves_nothing_of_ours(tmp_pa
                 loss.backward()
             optimizer.step()
     finally:
-        hooks.remove()
         observer.finish({"how": "test"})
-    assert failures.count == 0
+        session.close()
+    assert session.failures.count == 0
     assert len(read(folder)) == 4
     assert read(folder).events("tape") == []
-    assert observer.taping.capture is None
+    assert observer.recording.capture is None
 
 
 def test_a_later_optimizer_begins_a_phase_whose_steps_are_looked_at_too(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_later_optimizer_begins_a_phase_whose_steps_are_looked_at_too(tmp_path
         return [loss for count in (24, 12, 2) for loss in train(count)]
 
     _, observer = taped(tmp_path / "run", (1,), program=phases)
-    assert observer.failures.count == 0
+    assert observer.session.failures.count == 0
     found = [event.data["step"] for event in read(tmp_path / "run").events("tape")]
     # An optimizer made after 24 steps is made before step 24, the first of its own is 24 + 1.
     assert found == [1, 24, 31, 36]
@@ -278,6 +278,6 @@ def test_a_later_optimizer_begins_a_phase_whose_steps_are_looked_at_too(tmp_path
 
 def test_without_steps_to_look_at_no_phase_is_looked_at(tmp_path: Path) -> None:
     _, observer = taped(tmp_path / "run", ())
-    observer.taping.new_phase(100)
-    observer.taping.begin(101)
-    assert observer.taping.window is None
+    observer.recording.wanted.new_phase(100)
+    observer.recording.begin(101)
+    assert observer.recording.window is None

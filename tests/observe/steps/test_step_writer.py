@@ -57,6 +57,6 @@ def test_one_bad_step_does_not_take_others_with_it(
     with watching(tmp_path / "run") as observer:
         monkeypatch.setattr(closed, "global_norm", fail_at_the_second)
         train(4)
-        observer.told("something", {})
-    assert observer.failures.count == 1
+        observer.write_event("something", {})
+    assert observer.session.failures.count == 1
     assert read(tmp_path / "run").steps.tolist() == [0, 2, 3]

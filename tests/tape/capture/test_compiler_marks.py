@@ -11,11 +11,11 @@ from torch._dynamo.convert_frame import register_bytecode_hook
 from torch._dynamo.decorators import skip
 
 from lossleuth.tape.capture.compiler_marks import (
-    around,
-    asked_once,
     compiling,
+    constant_for_compiler,
     ends_the_graph,
-    ours,
+    never_compile,
+    transparent_to_compiler,
 )
 
 
@@ -27,12 +27,12 @@ def plain(x: torch.Tensor) -> torch.Tensor:
     return deep(x) + 1
 
 
-@ours
+@never_compile
 def kept(x: torch.Tensor) -> torch.Tensor:
     return deep(x) + 1
 
 
-@around
+@transparent_to_compiler
 def standing(x: torch.Tensor) -> torch.Tensor:
     return deep(x) if compiling() else deep(x) + 1
 
@@ -98,7 +98,7 @@ def test_ours_ends_a_graph() -> None:
 def test_what_is_asked_once_is_called_while_compiling_with_the_object_itself() -> None:
     asked: list[object] = []
 
-    @asked_once
+    @constant_for_compiler
     def is_known(optimizer: object) -> bool:
         asked.append(optimizer)
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lossleuth.tape.capture.compiler_off import Stance
+from lossleuth.tape.capture.compiler_off import CompilerOff
 from lossleuth.tape.capture.recorder import Recorder
 
 
@@ -32,20 +32,20 @@ def test_a_function_that_has_to_be_compiled_runs_while_it_is_recorded() -> None:
 
 
 def test_the_last_who_wants_it_gives_it_back() -> None:
-    stance = Stance()
-    stance.aside()
-    stance.aside()
-    stance.back()
+    stance = CompilerOff()
+    stance.acquire()
+    stance.acquire()
+    stance.release()
     assert not runs_compiled()
-    stance.back()
+    stance.release()
     assert runs_compiled()
 
 
 def test_what_the_program_wanted_of_the_compiler_comes_back() -> None:
-    stance = Stance()
+    stance = CompilerOff()
     with torch.compiler.set_stance("force_eager"):
-        stance.aside()
-        stance.back()
+        stance.acquire()
+        stance.release()
         assert not runs_compiled()
     assert runs_compiled()
 
@@ -55,11 +55,11 @@ def the_stance() -> str:
 
 
 def test_what_the_program_takes_meanwhile_holds_afterwards() -> None:
-    stance = Stance()
-    stance.aside()
+    stance = CompilerOff()
+    stance.acquire()
     theirs = torch.compiler.set_stance("eager_on_recompile")
     assert the_stance() == "force_eager"
-    stance.back()
+    stance.release()
     assert the_stance() == "eager_on_recompile"
     theirs.__exit__(None, None, None)
     assert the_stance() == "default"
@@ -67,21 +67,21 @@ def test_what_the_program_takes_meanwhile_holds_afterwards() -> None:
 
 
 def test_a_block_of_the_programs_ends_as_it_would_without_us() -> None:
-    stance = Stance()
-    stance.aside()
+    stance = CompilerOff()
+    stance.acquire()
     with torch.compiler.set_stance("eager_on_recompile"):
-        stance.back()
+        stance.release()
         assert the_stance() == "eager_on_recompile"
-        stance.aside()
+        stance.acquire()
     assert the_stance() == "force_eager"
     assert not runs_compiled()
-    stance.back()
+    stance.release()
     assert the_stance() == "default"
 
 
 def test_where_there_are_no_stances_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch._dynamo.decorators, "_set_stance")
-    stance = Stance()
-    stance.aside()
+    stance = CompilerOff()
+    stance.acquire()
     assert runs_compiled()
-    stance.back()
+    stance.release()

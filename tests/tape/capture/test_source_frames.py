@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from lossleuth.places import is_library
-from lossleuth.tape.capture.dispatch import source_frames as frames
+from lossleuth.tape.capture import source_frames as frames
 from lossleuth.tape.capture.source_frames import custom_function, place_of
 from lossleuth.tape.tape import Place
 

@@ -78,7 +78,7 @@ def judge(evidence: Evidence) -> Judgement:
     fault = Judgement(
         Status.SUSPECTED,
         f"The teacher hardly counts: {measured}.",
-        mixed_place([teaching for teaching, _ in known]),
+        mixed_place([t for t in teachings if _weights(t) is not None]),
         Wrongness(what, last.labels, weight, 1e-9),
         remedy="Exchange the weights of the two terms, or give the teacher one.",
     )

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils.data import dataloader
 
 from lossleuth.interventions.intervention import Intervention, Replace
+from lossleuth.torch_internals import LoaderIterator
 
 
 class FreezeBatch(Intervention):
@@ -26,7 +26,7 @@ class FreezeBatch(Intervention):
     def install(self, replace: Replace) -> None:
         """Stand between the program and its tokens, targets and data loaders."""
         lookup, entropy, likelihood = F.embedding, F.cross_entropy, F.nll_loss
-        following = dataloader._BaseDataLoaderIter.__next__
+        following = LoaderIterator.__next__
 
         @functools.wraps(lookup)
         def embedding(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -49,7 +49,7 @@ class FreezeBatch(Intervention):
         replace(F, "embedding", embedding)
         replace(F, "cross_entropy", cross_entropy)
         replace(F, "nll_loss", nll_loss)
-        replace(dataloader._BaseDataLoaderIter, "__next__", first_batch)
+        replace(LoaderIterator, "__next__", first_batch)
 
     def _first(self, what: str, tensor: Tensor) -> Tensor:
         if not torch.is_grad_enabled() or tensor.is_floating_point():

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from lossleuth.interventions.intervention import Intervention, Replace
+from lossleuth.torch_internals import leaves_of, map_only
 
 
 class DifferentiateForward(Intervention):
@@ -73,11 +73,11 @@ def _forward(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     apart = cls.setup_context is not Function.setup_context
     with _Uncut():
         made = cls.forward(*args, **kwargs) if apart else cls.forward(context, *args, **kwargs)
-    numbers = [t for t in tree_leaves(made) if isinstance(t, Tensor) and t.is_floating_point()]
+    numbers = [t for t in leaves_of(made) if isinstance(t, Tensor) and t.is_floating_point()]
     if numbers and not any(t.requires_grad for t in numbers):
         raise RuntimeError(f"{cls.__name__} computes outside torch, which cannot differentiate it")
     fixed = {id(tensor) for tensor in context.fixed}
-    return tree_map_only(Tensor, lambda t: t.detach() if id(t) in fixed else t, made)
+    return map_only(Tensor, lambda t: t.detach() if id(t) in fixed else t, made)
 
 
 def _needs(args: tuple[Any, ...]) -> list[bool]:

@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
 
 from lossleuth.interventions.intervention import Intervention, Replace
+from lossleuth.torch_internals import map_only
 
 # `torch.autocast` goes through the first when it is entered and when it is left.
 SETTERS = ("set_autocast_enabled", "set_autocast_cpu_enabled")
@@ -52,7 +52,7 @@ class Autocast(Intervention):
                     found = call(module, *args, **kwargs)
             finally:
                 self._inside = False
-            return tree_map_only(Tensor, _widened, found)
+            return map_only(Tensor, _widened, found)
 
         return under_autocast
 

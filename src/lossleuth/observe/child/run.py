@@ -13,18 +13,19 @@ from pathlib import Path
 from types import TracebackType
 
 from lossleuth.observe.child.overlay import protect
-from lossleuth.observe.child.watch import VARIABLE, Order, Watch
+from lossleuth.observe.child.watch import Watch
+from lossleuth.observe.request import VARIABLE, WatchRequest
 from lossleuth.observe.stop import InterventionFailed, StopRun
 from lossleuth.places import declare_user_file, is_library
 
 
 def main() -> None:
     """Run the script named on the command line; leave as it leaves."""
-    order = json.loads(os.environ[VARIABLE])
-    order["process"] = os.getpid()
-    os.environ[VARIABLE] = json.dumps(order)
-    _protect(Order(**order), sys.argv[1])
-    watch = Watch(Order(**order), main=True)
+    request = json.loads(os.environ[VARIABLE])
+    request["process"] = os.getpid()
+    os.environ[VARIABLE] = json.dumps(request)
+    _protect(WatchRequest(**request), sys.argv[1])
+    watch = Watch(WatchRequest(**request), main=True)
     sys.argv = sys.argv[1:]
     # As `python script.py` does: argv keeps what was typed, everything else is absolute.
     script = str(Path(sys.argv[0]).absolute())
@@ -59,12 +60,12 @@ def main() -> None:
         watch.finish({"how": "end of script"})
 
 
-def _protect(order: Order, script: str) -> None:
+def _protect(request: WatchRequest, script: str) -> None:
     """Keep what the script writes away from the user's files, where that was asked for."""
-    if order.scratch is None:
+    if request.scratch is None:
         return
     folders = [str(Path.cwd()), str(Path(script).absolute().parent)]
-    reason = protect(folders, order.scratch, order.directory)
+    reason = protect(folders, request.scratch, request.directory)
     if reason is not None:
         print(f"lossleuth: files are not protected: {reason}", file=sys.stderr)
 

@@ -58,9 +58,16 @@ class _Finder(MetaPathFinder):
             self._after()
 
 
-def after_torch_import(after: Callable[[], None]) -> None:
-    """Call `after` when torch has been imported, at once if it has been."""
+def after_torch_import(after: Callable[[], None]) -> Callable[[], None]:
+    """Call `after` when torch has been imported, at once if it has been; gives the undoing."""
     if "torch" in sys.modules:
         after()
-    else:
-        sys.meta_path.insert(0, _Finder(after))
+        return lambda: None
+    finder = _Finder(after)
+    sys.meta_path.insert(0, finder)
+
+    def undo() -> None:
+        if finder in sys.meta_path:
+            sys.meta_path.remove(finder)
+
+    return undo

@@ -12,14 +12,14 @@ import os
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lossleuth.observe.child.torch_import import after_torch_import
-from lossleuth.observe.failures import Failures
 from lossleuth.observe.import_list import note_imports
-from lossleuth.observe.provenance.opened_files import Provenance
+from lossleuth.observe.provenance.opened_files import Provenance, audit
+from lossleuth.observe.request import VARIABLE, WatchRequest
+from lossleuth.observe.session import Session
 from lossleuth.observe.stop import Limit
 from lossleuth.run_directory import PROCESSES
 from lossleuth.types.change import Change
@@ -29,99 +29,75 @@ if TYPE_CHECKING:
     from lossleuth.observe.patches.hooks import Hooks
     from lossleuth.observe.steps.observer import Observer
 
-VARIABLE = "LOSSLEUTH_WATCH"
 OWN_CHILD = "lossleuth.observe.child.run"
-STARTUP_FOLDER = str(Path(__file__).parent / "startup")
-
-
-@dataclass(frozen=True)
-class Order:
-    """What to record, and where."""
-
-    directory: str
-    header: dict[str, Any]
-    process: int
-    activations: bool = False
-    tape: tuple[int, ...] = ()
-    # Steps of which only the true loss is wanted.
-    loss_steps: tuple[int, ...] = ()
-    # When to stop: after so many steps or seconds of training.
-    stop_steps: int | None = None
-    stop_seconds: float | None = None
-    # Added to the script's seeds; None leaves everything to the script.
-    seed_shift: int | None = None
-    # Whether to look for steps that are made without autograd.
-    by_hand: bool = False
-    # A scratch folder, for runs that must not write to the user's files.
-    scratch: str | None = None
-    # Interventions by name with their options.
-    changes: tuple[tuple[str, dict[str, Any]], ...] = ()
-
-    def __post_init__(self) -> None:
-        # JSON knows lists only.
-        for name in ("tape", "loss_steps"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        changes = tuple((name, dict(options)) for name, options in self.changes)
-        object.__setattr__(self, "changes", changes)
-
-    @property
-    def is_trial(self) -> bool:
-        """Whether only losses are wanted: where things came from was seen before."""
-        return bool(self.loss_steps) and not self.tape
-
-    def environment(self) -> dict[str, str]:
-        """Variables that make this order reach every process that the script starts."""
-        paths = [STARTUP_FOLDER, os.environ.get("PYTHONPATH", "")]
-        return {
-            VARIABLE: json.dumps(asdict(self)),
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        }
+# What is missing where none of the patches could be applied.
+EVERYTHING = "everything"
 
 
 class Watch:
     """Watching in one process."""
 
-    def __init__(self, order: Order, *, main: bool) -> None:
-        self.failures = Failures()
+    def __init__(self, request: WatchRequest, *, main: bool) -> None:
+        self.session = Session()
         self.provenance = Provenance()
         self.observer: Observer | None = None
         self._hooks: Hooks | None = None
         self._by_hand: ByHand | None = None
-        self._order = order
+        self._request = request
         self._main = main
         self._process = os.getpid()
         self._finished = False
         self._warnings: list[str] = []
 
-    def start(self) -> None:
-        """Listen from now on, and hook into torch as soon as it is there."""
-        os.register_at_fork(after_in_child=self._forget)
+    def start(self, *, until_exit: bool = True) -> None:
+        """Listen from now on, and hook into torch as soon as it is there.
+
+        What is not ended before is ended with the process, unless the caller surely ends it.
+        """
         self.provenance.listen()
-        after_torch_import(self._install)
-        atexit.register(self.finish, {"how": "exit"})
+        self.session.on_close(self.provenance.stop)
+        self.session.on_close(after_torch_import(self._install))
+        if until_exit:
+            atexit.register(self.finish, {"how": "exit"})
+            self.session.on_close(lambda: atexit.unregister(self.finish))
 
     def finish(self, reason: dict[str, Any]) -> None:
-        """End the record, once, with how the run ended."""
+        """End the record, once, with how the run ended, and leave the process as it was."""
         if self._finished or os.getpid() != self._process:
             return
         self._finished = True
         self.provenance.stop()
+        failures = self.session.failures
         try:
-            if self._hooks is not None:
-                self._hooks.remove()
-            if self._by_hand is not None:
-                self._by_hand.finish(reason)
-            if self.observer is not None and (self._main or self.observer.steps):
-                if not self._order.is_trial:
-                    summary = self.provenance.summary()
-                    files = [*summary["files_read"], *summary["files_mapped"]]
-                    self.observer.told("provenance", summary)
-                    self.observer.trace_origins(list(dict.fromkeys(files)))
-                self.observer.finish(reason)
+            self._end_record(reason)
         except Exception as error:
-            self.failures.note("finish", error)
-        for sentence in filter(None, [*self._warnings, self.failures.sentence()]):
+            failures.note("finish", error)
+        finally:
+            self._close()
+        for sentence in filter(None, [*self._warnings, failures.sentence()]):
             print(f"lossleuth: {sentence}", file=sys.stderr)
+
+    def _end_record(self, reason: dict[str, Any]) -> None:
+        if self._by_hand is not None:
+            self._by_hand.finish(reason)
+        elif self.observer is None:
+            if self._main and self.session.missing:
+                # Nothing could be watched: the record says so, and why.
+                failures = {"failures": self.session.failures.sentence()}
+                self._open_writer().end(reason | {"steps": 0} | failures)
+        elif self._main or self.observer.steps:
+            if not self._request.is_trial:
+                summary = self.provenance.summary()
+                files = [*summary["files_read"], *summary["files_mapped"]]
+                self.observer.write_event("provenance", summary)
+                self.observer.trace_origins(list(dict.fromkeys(files)))
+            self.observer.finish(reason)
+
+    def _close(self) -> None:
+        try:
+            self.session.close()
+        except Exception as error:
+            self.session.failures.note("close", error)
 
     def adopt(self, thing: Any) -> None:
         """Know an optimizer that was made before the watch began; other things are left alone."""
@@ -131,7 +107,7 @@ class Watch:
             if self._hooks is not None and isinstance(thing, torch.optim.Optimizer):
                 self._hooks.adopt(thing)
         except Exception as error:
-            self.failures.note("adopt", error)
+            self.session.failures.note("adopt", error)
 
     def leave(self) -> NoReturn:
         """End the record and this process, whatever the script still wants to do."""
@@ -142,53 +118,54 @@ class Watch:
         os._exit(0)
 
     def _install(self) -> None:
-        try:
-            if self._order.by_hand:
-                self._watch_hands()
-                return
-            from lossleuth.interventions.registry import make
-            from lossleuth.observe.patches.hooks import Hooks
-            from lossleuth.observe.steps.observer import Observer
-            from lossleuth.tape.capture.compiler_marks import ours
+        watch = self._watch_hands if self._request.by_hand else self._watch_hooks
+        self.session.attempt(EVERYTHING, watch)
 
-            ours(Provenance._audit)
-            order = self._order
-            self.observer = Observer(self._open_writer, self.failures, order.tape, order.loss_steps)
-            self._hooks = Hooks(
-                self.observer,
-                self.failures,
-                activations=order.activations,
-                interventions=[make(Change.of(name, **o)) for name, o in order.changes],
-                limit=Limit(order.stop_steps, order.stop_seconds),
-                seed_shift=order.seed_shift,
-            )
-            self._hooks.give_up = self.leave
-            self._hooks.install()
-        except Exception as error:
-            self.failures.note("install", error)
+    def _watch_hooks(self) -> None:
+        """Look for steps by the functions of torch that make them."""
+        from lossleuth.interventions.registry import make
+        from lossleuth.observe.patches.hooks import Hooks
+        from lossleuth.observe.steps.observer import Observer
+        from lossleuth.tape.capture.compiler_marks import never_compile
+
+        never_compile(audit)
+        request = self._request
+        observer = Observer(self._open_writer, self.session, request.tape, request.loss_steps)
+        self._hooks = Hooks(
+            observer,
+            activations=request.activations,
+            interventions=[make(Change.of(name, **o)) for name, o in request.changes],
+            limit=Limit(request.stop_steps, request.stop_seconds),
+            seed_shift=request.seed_shift,
+        )
+        self._hooks.give_up = self.leave
+        self._hooks.install()
+        self.observer = observer
 
     def _watch_hands(self) -> None:
         """Look for steps that nothing but their writes to tensors gives away."""
         from lossleuth.observe.no_autograd.watch import ByHand
 
-        order = self._order
-        limit = Limit(order.stop_steps, order.stop_seconds)
-        self._by_hand = ByHand(self._open_writer, order.tape, limit, self.failures)
-        self._by_hand.start(order.seed_shift)
+        request = self._request
+        limit = Limit(request.stop_steps, request.stop_seconds)
+        self._by_hand = ByHand(self._open_writer, request.tape, limit, self.session)
+        self._by_hand.start(request.seed_shift)
 
     def _open_writer(self) -> Any:
         from lossleuth.record.write import RecordWriter
 
-        directory = Path(self._order.directory)
-        header = dict(self._order.header, process=os.getpid(), started=time.time())
-        if self._order.seed_shift is not None:
+        directory = Path(self._request.directory)
+        header = dict(self._request.header, process=os.getpid(), started=time.time())
+        if self.session.missing:
+            header["missing_patches"] = dict(self.session.missing)
+        if self._request.seed_shift is not None:
             # What makes this run different from another of the same script.
-            header["changes"] = list(self._order.changes)
-            header["seed_shift"] = self._order.seed_shift
-            header["stop_steps"] = self._order.stop_steps
+            header["changes"] = list(self._request.changes)
+            header["seed_shift"] = self._request.seed_shift
+            header["stop_steps"] = self._request.stop_steps
         if not self._main:
             directory = directory / PROCESSES / str(os.getpid())
-            header["parent"] = self._order.process
+            header["parent"] = self._request.process
         elif self._may_be_forked():
             note_imports(directory)
         return RecordWriter.create(directory, header, self._warnings.append)
@@ -199,14 +176,7 @@ class Watch:
 
         # A GPU's state does not survive a fork.
         fit = sys.platform == "linux" and torch.version.cuda is None and torch.version.hip is None
-        return fit and self._order.scratch is not None and not self.provenance.variables
-
-    def _forget(self) -> None:
-        """In a forked child: it is not ours to record."""
-        self._finished = True
-        self.provenance.stop()
-        if self._hooks is not None:
-            self._hooks.remove()
+        return fit and self._request.scratch is not None and not self.provenance.variables
 
 
 def start_from_environment() -> None:
@@ -215,8 +185,8 @@ def start_from_environment() -> None:
         # The script's own process, which begins to watch by itself.
         return
     try:
-        order = Order(**json.loads(os.environ[VARIABLE]))
-        if order.process != os.getpid():
-            Watch(order, main=False).start()
+        request = WatchRequest(**json.loads(os.environ[VARIABLE]))
+        if request.process != os.getpid():
+            Watch(request, main=False).start()
     except Exception as error:
         print(f"lossleuth: this process is not watched: {error!r}", file=sys.stderr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,10 +15,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lossleuth.files import make_directory
-from lossleuth.observe.child.watch import Order
 from lossleuth.observe.import_list import noted_imports
-from lossleuth.observe.launch.fork_server import Forked, Nursery
+from lossleuth.observe.launch.fork_server import Forked, ForkServer
 from lossleuth.observe.launch.program import Program
+from lossleuth.observe.request import WatchRequest
+from lossleuth.process_tree import kill
 from lossleuth.run_directory import OUTPUT
 from lossleuth.types.change import Change
 
@@ -27,11 +27,11 @@ from lossleuth.types.change import Change
 MOST_OUTPUT = 16 << 20
 POLL_SECONDS = 0.05
 # How long a run waits for the process it is forked from, which imports what it would import.
-NURSERY_SECONDS = 15.0
+FORK_SERVER_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunSpec:
     """One run of a program: for how long, what to look at, what to change."""
 
     directory: Path
@@ -44,11 +44,11 @@ class Plan:
     # Whether steps are looked for that are made without autograd.
     by_hand: bool = False
 
-    def order_for(
+    def request_for(
         self, header: dict[str, Any], process: int = 0, scratch: str | None = None
-    ) -> Order:
+    ) -> WatchRequest:
         """What the process is told."""
-        return Order(
+        return WatchRequest(
             str(self.directory.resolve()),
             header,
             process=process,
@@ -64,10 +64,10 @@ class Plan:
 
 
 @dataclass
-class Finished:
+class RunOutcome:
     """How a planned run ended: its exit code, or why there is none."""
 
-    plan: Plan
+    plan: RunSpec
     code: int | None
     seconds: float
     problem: str | None = None
@@ -75,7 +75,7 @@ class Finished:
 
 @dataclass
 class _Process:
-    plan: Plan
+    plan: RunSpec
     process: subprocess.Popen[bytes] | Forked
     scratch: str
     began: float = field(default_factory=time.monotonic)
@@ -90,10 +90,10 @@ class Executor(Protocol):
 
     def run(
         self,
-        plans: Sequence[Plan],
+        plans: Sequence[RunSpec],
         until: float = float("inf"),
-        told: Callable[[Finished], None] = lambda _: None,
-    ) -> list[Finished]:
+        told: Callable[[RunOutcome], None] = lambda _: None,
+    ) -> list[RunOutcome]:
         """Carry out all plans and say how each ended, in their order."""
 
 
@@ -108,23 +108,23 @@ class Background:
         self._program = program
         self._jobs = jobs
         self._forks = forks
-        self._nursery: Nursery | None = None
+        self._fork_server: ForkServer | None = None
 
     def close(self) -> None:
         """Let go of what was kept for further runs."""
-        if self._nursery is not None:
-            self._nursery.close()
-            self._nursery = None
+        if self._fork_server is not None:
+            self._fork_server.close()
+            self._fork_server = None
 
     def run(
         self,
-        plans: Sequence[Plan],
+        plans: Sequence[RunSpec],
         until: float = float("inf"),
-        told: Callable[[Finished], None] = lambda _: None,
-    ) -> list[Finished]:
+        told: Callable[[RunOutcome], None] = lambda _: None,
+    ) -> list[RunOutcome]:
         """Run all, in order, and wait; what is not over at `until` (monotonic) is ended."""
         waiting, running = list(plans), list[_Process]()
-        finished: dict[int, Finished] = {}
+        finished: dict[int, RunOutcome] = {}
         try:
             while waiting or running:
                 while waiting and len(running) < self._jobs and time.monotonic() < until:
@@ -143,14 +143,14 @@ class Background:
             for process in running:
                 _end(process)
         late = "no time was left for it"
-        return [finished.get(id(plan), Finished(plan, None, 0.0, late)) for plan in plans]
+        return [finished.get(id(plan), RunOutcome(plan, None, 0.0, late)) for plan in plans]
 
     def _prepare(self, directory: Path) -> None:
         """Once a run has said what it imports, have a process ready that has imported it."""
-        if self._forks and self._nursery is None:
+        if self._forks and self._fork_server is None:
             imports = noted_imports(directory)
             if imports is not None:
-                self._nursery = Nursery(self._program.script, imports, self._environment())
+                self._fork_server = ForkServer(self._program.script, imports, self._environment())
 
     def _environment(self) -> dict[str, str]:
         # The same for all: what is observed must be what is tried.
@@ -165,15 +165,15 @@ class Background:
         }
         return settings | dict(os.environ) | quiet
 
-    def _start(self, plan: Plan) -> _Process:
+    def _start(self, plan: RunSpec) -> _Process:
         make_directory(plan.directory)
         scratch = tempfile.mkdtemp(prefix="lossleuth-")
-        order = plan.order_for(self._program.header(), scratch=scratch)
+        request = plan.request_for(self._program.header(), scratch=scratch)
         arguments = [str(self._program.script), *self._program.arguments]
-        environment = self._environment() | order.environment()
+        environment = self._environment() | request.environment()
         output = plan.directory / OUTPUT
-        if self._nursery is not None and self._nursery.is_ready(NURSERY_SECONDS):
-            forked = self._nursery.fork(arguments, environment, output)
+        if self._fork_server is not None and self._fork_server.is_ready(FORK_SERVER_SECONDS):
+            forked = self._fork_server.fork(arguments, environment, output)
             if forked is not None:
                 return _Process(plan, forked, scratch)
         with output.open("ab") as stream:
@@ -187,13 +187,13 @@ class Background:
             )
         return _Process(plan, process, scratch)
 
-    def _look(self, running: _Process, until: float) -> Finished | None:
+    def _look(self, running: _Process, until: float) -> RunOutcome | None:
         code = running.process.poll()
         seconds = time.monotonic() - running.began
         if code is not None:
             # Children of the script that outlive it are ended with it.
             _end(running)
-            return Finished(running.plan, code, seconds)
+            return RunOutcome(running.plan, code, seconds)
         with suppress(OSError):
             if running.output.stat().st_size > MOST_OUTPUT:
                 os.truncate(running.output, 0)
@@ -202,16 +202,13 @@ class Background:
         if seconds > patience or time.monotonic() > until:
             _end(running)
             reason = f"it was ended after {seconds:.0f} s without coming to its end"
-            return Finished(running.plan, None, seconds, reason)
+            return RunOutcome(running.plan, None, seconds, reason)
         return None
 
 
 def _end(running: _Process) -> None:
     """End a process and all that it started, and throw away what they wrote."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(running.process.pid, signal.SIGKILL)
-    with suppress(subprocess.TimeoutExpired):
-        running.process.wait(timeout=5)
+    kill(running.process)
     shutil.rmtree(running.scratch, onerror=_make_writable)
 
 

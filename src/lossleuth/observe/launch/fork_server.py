@@ -27,13 +27,13 @@ READY = "ready"
 class Forked:
     """A run in a forked process, as `subprocess.Popen` would show it."""
 
-    def __init__(self, nursery: Nursery, pid: int) -> None:
-        self._nursery = nursery
+    def __init__(self, fork_server: ForkServer, pid: int) -> None:
+        self._fork_server = fork_server
         self.pid = pid
 
     def poll(self) -> int | None:
         """Its exit code, negative for a signal, or None while it runs."""
-        return self._nursery.code_of(self.pid)
+        return self._fork_server.code_of(self.pid)
 
     def wait(self, timeout: float) -> int:
         """Its exit code; `subprocess.TimeoutExpired` if it takes longer."""
@@ -45,7 +45,7 @@ class Forked:
         return code
 
 
-class Nursery:
+class ForkServer:
     """Starts the process and asks it for runs; when this end is closed, it leaves."""
 
     def __init__(self, script: Path, imports: Imports, environment: Mapping[str, str]) -> None:

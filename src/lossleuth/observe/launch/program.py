@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from lossleuth.files import replace_file
-from lossleuth.observe.child.watch import Order
+from lossleuth.observe.request import WatchRequest
 from lossleuth.record import strict_json
 from lossleuth.run_directory import ENDING
 from lossleuth.types.errors import BadInput
@@ -78,13 +78,13 @@ class Ending:
 class Running:
     """A program that was started."""
 
-    def __init__(self, program: Program, order: Order) -> None:
+    def __init__(self, program: Program, request: WatchRequest) -> None:
         self.began = time.monotonic()
         command = [sys.executable, "-m", "lossleuth.observe.child.run", str(program.script)]
         self.process = subprocess.Popen(
-            [*command, *program.arguments], env=os.environ | order.environment()
+            [*command, *program.arguments], env=os.environ | request.environment()
         )
-        self.directory = Path(order.directory)
+        self.directory = Path(request.directory)
 
     def wait(self, timeout: float | None = None) -> Ending | None:
         """How it ended, or None if it goes on after `timeout` seconds.

@@ -14,21 +14,19 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from torch import Tensor
-from torch._ops import OpOverload
-from torch.utils import _python_dispatch as dispatch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from lossleuth.findings.no_autograd import HandStep
 from lossleuth.findings.recorded_step import RecordedStep
-from lossleuth.observe.failures import Failures
+from lossleuth.observe.session import Session
 from lossleuth.observe.stop import Limit, StopRun
-from lossleuth.tape.capture.compiler_marks import ours
+from lossleuth.tape.capture.compiler_marks import never_compile
 from lossleuth.tape.capture.memory import memory_of, written_tensors
 from lossleuth.tape.capture.recorder import Recorder
 from lossleuth.tape.capture.source_frames import place_of
 from lossleuth.tape.op_schemas import short_name
 from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.window import Window
+from lossleuth.torch_internals import OpOverload, TorchDispatchMode, leave_mode, without_modes
 
 # A write that was made so often is one of the loop's.
 FEWEST = 3
@@ -59,8 +57,8 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         steps: Collection[int],
         limit: Limit,
         look: Callable[[Window], RecordedStep],
-        told: Callable[[str, dict[str, Any]], None],
-        failures: Failures,
+        write: Callable[[str, dict[str, Any]], None],
+        session: Session,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped base
         self.steps = 0
@@ -70,9 +68,8 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         self._rows: list[dict[str, Any]] = []
         self._limit = limit
         self._look = look
-        self._told = told
-        self._failures = failures
-        self._looking = False
+        self._write = write
+        self._session = session
         self._operations = 0
         self._cycle = _Cycle()
         self._chains = _Chains()
@@ -83,7 +80,7 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         self._loss: float | None = None
         self._began = time.monotonic()
 
-    @ours
+    @never_compile
     def __torch_dispatch__(
         self,
         func: OpOverload,
@@ -93,17 +90,25 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
     ) -> Any:
         """Carry out an operation, and see what it means for the loop."""
         out = func(*args, **(kwargs or {}))
-        if not self._looking:
-            self._looking = True
+        own = self._session.own
+        if not own.depth:
+            own.depth += 1
             try:
                 self._saw(func, args, kwargs or {}, out)
             except StopRun:
                 raise
             except Exception as error:
-                self._failures.note("hand_loop", error)
+                self._session.failures.note("hand_loop", error)
             finally:
-                self._looking = False
+                own.depth -= 1
         return out
+
+    def leave(self) -> None:
+        """See no more operations, whatever else is at work by now."""
+        if self._recorder is not None:
+            self._recorder.stop()
+            self._recorder = None
+        leave_mode(self)
 
     def _saw(
         self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
@@ -114,7 +119,7 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         if self._loss_key is not None and isinstance(out, Tensor) and out.numel() == 1:
             place, _ = place_of()
             if (None if place is None else str(place), short_name(func)) == self._loss_key:
-                with dispatch._disable_current_modes():
+                with without_modes():
                     self._loss = float(out)
         for tensor in written_tensors(func, args, kwargs):
             if tensor.is_floating_point() and tensor.dim():
@@ -168,26 +173,26 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
             row["loss"] = self._loss
         self._began, self._loss = now, None
         self._rows.append(row)
-        self._tell_rows()
+        self._write_rows()
         self.steps += 1
         self._stop_in_time()
         if self.steps in self._wanted:
             self._wanted.discard(self.steps)
-            self._recorder = Recorder(self.steps)
+            self._recorder = Recorder(self.steps, self._session.own)
             self._recorder.start()
 
-    def _tell_rows(self) -> None:
-        """Steps are told once it is sure that they are: a loss was found in one."""
+    def _write_rows(self) -> None:
+        """Write steps once it is sure that they are: a loss was found in one."""
         if self._loss_key is not None:
             for row in self._rows:
-                self._told("step", row)
+                self._write("step", row)
             self._rows = []
 
     def _end_window(self, recorder: Recorder) -> None:
         self._recorder = None
         recorder.stop()
         # Whoever looks computes as well, and no loop is to be found in that.
-        with dispatch._disable_current_modes(), neutral(wide=False, gradients=True):
+        with without_modes(), neutral(wide=False, gradients=True):
             found = self._look(recorder.window)
         step = found.first(HandStep)
         if step is None:
@@ -198,8 +203,8 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         self._loss_key = (step.loss_place, step.loss_operation)
         self._loss = step.loss
         self._cycle.settle()
-        self._tell_rows()
-        self._told("tape", found.plain())
+        self._write_rows()
+        self._write("tape", found.plain())
 
     def _stop_in_time(self) -> None:
         if self._limit.is_reached(self.steps, self.steps + 1):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Collection
 from typing import Any
@@ -10,12 +9,13 @@ from typing import Any
 from torch import Tensor
 
 from lossleuth.findings.recorded_step import RecordedStep
-from lossleuth.observe.failures import Failures
 from lossleuth.observe.no_autograd.loop_finder import HandLoop
 from lossleuth.observe.seeds import shift_seeds
+from lossleuth.observe.session import Session
 from lossleuth.observe.stop import Limit
 from lossleuth.probes.run import look_at_hand_step
 from lossleuth.record.write import RecordWriter
+from lossleuth.tape.capture.compiler_off import disable_compiler
 from lossleuth.tape.window import Window
 
 # Tensors of a list that are called by their place in it.
@@ -30,30 +30,32 @@ class ByHand:
         open_writer: Callable[[], RecordWriter],
         tape: Collection[int],
         limit: Limit,
-        failures: Failures,
+        session: Session,
     ) -> None:
         self._open_writer = open_writer
-        self._failures = failures
+        self._session = session
         self._writer: RecordWriter | None = None
-        self._loop = HandLoop(tape, limit, self._look, self._told, failures)
+        self._loop = HandLoop(tape, limit, self._look, self._write, session)
 
     def start(self, seed_shift: int | None) -> None:
         """See every operation from now on."""
+        session = self._session
         if seed_shift is not None:
-            shift_seeds(seed_shift, setattr)
+            shift_seeds(seed_shift, session.replace)
         # A mode is at work all the time: what has to be compiled would raise an error.
-        os.environ["TORCHDYNAMO_DISABLE"] = "1"
+        session.on_close(disable_compiler())
         self._loop.__enter__()  # type: ignore[no-untyped-call]  # untyped base
+        session.on_close(self._loop.leave)
 
     def finish(self, reason: dict[str, Any]) -> None:
         """The run is over."""
         if self._writer is not None:
             summary: dict[str, Any] = {"steps": self._loop.steps}
-            if self._failures.count:
-                summary["failures"] = self._failures.sentence()
+            if self._session.failures.count:
+                summary["failures"] = self._session.failures.sentence()
             self._writer.end(reason | summary)
 
-    def _told(self, kind: str, data: dict[str, Any]) -> None:
+    def _write(self, kind: str, data: dict[str, Any]) -> None:
         if self._writer is None:
             self._writer = self._open_writer()
         if kind == "step":

@@ -1,4 +1,4 @@
-"""The only place that patches torch: each patch with its removal.
+"""What is put in the place of torch functions while a program is watched.
 
 Nothing here computes; a hook tells the observer what happened and calls the original with the
 arguments it was given.
@@ -7,10 +7,10 @@ arguments it was given.
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -18,12 +18,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossleuth.interventions.intervention import Intervention
-from lossleuth.observe.failures import Failures
 from lossleuth.observe.module_hooks import listen_to_modules
 from lossleuth.observe.patches.interventions import Intervening
 from lossleuth.observe.patches.rebind_importers import reach_importers
 from lossleuth.observe.patches.token_listeners import lookup_listeners
-from lossleuth.observe.patches.transparent import is_traced, seeing
+from lossleuth.observe.patches.transparent import seeing
 from lossleuth.observe.patches.wrappers import (
     clipping_by_norm,
     clipping_by_value,
@@ -37,23 +36,28 @@ from lossleuth.observe.steps.observer import Observer
 from lossleuth.observe.stop import Limit, StopRun
 from lossleuth.places import user_place
 from lossleuth.tape.capture.compiler_marks import (
-    around,
-    asked_once,
     compiling,
+    constant_for_compiler,
     ends_the_graph,
-    ours,
+    never_compile,
+    transparent_to_compiler,
+)
+from lossleuth.torch_internals import (
+    RUN_BACKWARD,
+    LoaderIterator,
+    is_traced,
+    run_backward_function,
 )
 
 SCALAR_READERS = ("item", "tolist", "__float__", "__int__", "__index__", "numpy")
 
 
 class Hooks:
-    """Installs everything, and takes everything away again."""
+    """Installs everything; the session takes it away again."""
 
     def __init__(
         self,
         observer: Observer,
-        failures: Failures,
         *,
         activations: bool = False,
         interventions: Sequence[Intervention] = (),
@@ -61,13 +65,12 @@ class Hooks:
         seed_shift: int | None = None,
     ) -> None:
         self._observer = observer
-        self._failures = failures
-        self._undo: list[Callable[[], None]] = []
-        self._replaced: list[tuple[Any, Any]] = []
+        self._session = observer.session
+        # Runs of the engine inside the engine.
         self._depth = 0
         self._stepped = 0
         self._activations = activations
-        self._changes = Intervening(interventions, observer.taping)
+        self._changes = Intervening(interventions, observer.recording, observer.session)
         self._limit = limit or Limit()
         self._seed_shift = seed_shift
         self._backwards = 0
@@ -76,72 +79,50 @@ class Hooks:
 
     def install(self) -> None:
         """Patch torch; what cannot be patched is noted, and the rest still works."""
-        for patch in (
-            self._patch_backward,
-            self._patch_optimizers,
-            self._patch_clipping,
-            self._patch_scaler,
-            self._patch_lookups,
-            self._patch_reads,
-            self._patch_loader,
-            self._patch_modules,
-            self._patch_for_trials,
-        ):
-            try:
-                patch()
-            except Exception as error:
-                self._failures.note(patch.__name__, error)
-        self._undo.append(reach_importers(self._replaced))
+        for name, patch in {
+            "backward": self._patch_backward,
+            "optimizers": self._patch_optimizers,
+            "clipping": self._patch_clipping,
+            "loss scaling": self._patch_scaler,
+            "lookups": self._patch_lookups,
+            "reads": self._patch_reads,
+            "data loaders": self._patch_loader,
+            "modules": self._patch_modules,
+            "trials": self._patch_for_trials,
+        }.items():
+            self._session.attempt(name, patch)
+        self._session.on_close(reach_importers(self._session.replaced))
 
     def adopt(self, optimizer: Any) -> None:
         """An optimizer that was made before."""
-        self._observer.made_optimizers.add(optimizer)
+        self._observer.made.optimizers.add(optimizer)
         self._changes.optimizer_made(optimizer)
-        self._observer.taping.begin(0)
-
-    def remove(self) -> None:
-        """Leave torch as it was."""
-        while self._undo:
-            self._undo.pop()()
-
-    def _replace(self, owner: Any, name: str, replacement: Any) -> None:
-        inherited = name not in vars(owner)
-        original = getattr(owner, name)
-        # A class method is bound where it is looked up, and is put back as it stands.
-        stands = vars(owner).get(name)
-
-        def undo() -> None:
-            if inherited:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, stands)
-
-        setattr(owner, name, replacement)
-        self._undo.append(undo)
-        if isinstance(owner, ModuleType):
-            self._replaced.append((original, replacement))
+        self._observer.recording.begin(0)
 
     # backward
 
     def _patch_backward(self) -> None:
         """One choke point for `backward`, `autograd.backward` and `autograd.grad`."""
-        original = torch.autograd._engine_run_backward  # type: ignore[attr-defined]  # private, checked by a test
-        observer = self._observer
+        original = run_backward_function()
+        if original is None:
+            raise NotImplementedError(f"this torch has no autograd.{RUN_BACKWARD}")
+        is_without_values = never_compile(is_traced)
+        observer, session = self._observer, self._session
 
-        @around
+        @transparent_to_compiler
         @functools.wraps(original)
         def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
             # Checkpointing runs the engine inside the engine; that is part of one backward.
-            within = compiling() or self._depth or observer.taping.looking
-            if within or any(map(is_traced, t_outputs)):
+            within = compiling() or self._depth or session.is_ours
+            if within or any(map(is_without_values, t_outputs)):
                 return original(t_outputs, *args, **kwargs)
-            observer.backward_begins(t_outputs)
+            observer.backward_begins(t_outputs, sys._getframe(1))
             self._backwards += 1
             self._stop_in_time()
             self._changes.backward_begins(t_outputs)
             self._depth += 1
             try:
-                return observer.taping.run_backward(original, t_outputs, args, kwargs)
+                return observer.recording.run_backward(original, t_outputs, args, kwargs)
             finally:
                 self._depth -= 1
                 observer.phases.backward_ended = perf_counter()
@@ -149,7 +130,7 @@ class Hooks:
                     observer.backward_ends()
                 self._changes.backward_ends()
 
-        self._replace(torch.autograd, "_engine_run_backward", run_backward)
+        self._session.replace(torch.autograd, RUN_BACKWARD, run_backward)
 
     # optimizers
 
@@ -163,10 +144,10 @@ class Hooks:
         before, after = self._before_step, self._after_step
         if not self._changes:
             before, after = self._unless_compiled(before), self._unless_compiled(after)
-        self._undo.append(register_optimizer_step_pre_hook(before).remove)
-        self._undo.append(register_optimizer_step_post_hook(after).remove)
-        self._remember_instances(torch.optim.Optimizer, self._observer.made_optimizers)
-        self._remember_instances(LRScheduler, self._observer.made_schedulers)
+        self._session.on_close(register_optimizer_step_pre_hook(before).remove)
+        self._session.on_close(register_optimizer_step_post_hook(after).remove)
+        self._remember_instances(torch.optim.Optimizer, self._observer.made.optimizers)
+        self._remember_instances(LRScheduler, self._observer.made.schedulers)
 
     def _unless_compiled(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """`hook`, but where it would end a graph of the compiler that goes on without us.
@@ -175,14 +156,14 @@ class Hooks:
         """
         observer = self._observer
 
-        @asked_once
+        @constant_for_compiler
         def is_seen(optimizer: Any) -> bool:
             seen = ends_the_graph(type(optimizer).step)
             if not seen:
                 observer.step_compiled(optimizer)
             return seen
 
-        @around
+        @transparent_to_compiler
         def called(optimizer: Any, args: Any, kwargs: Any) -> Any:
             if compiling() and not is_seen(optimizer):
                 return None
@@ -192,37 +173,38 @@ class Hooks:
 
     def _remember_instances(self, kind: type[Any], instances: weakref.WeakSet[Any]) -> None:
         original = kind.__init__
-        taping, places = self._observer.taping, self._observer.made_at
+        observer, session = self._observer, self._session
+        recording, places = observer.recording, observer.made.places
 
-        @ours
+        @never_compile
         def noted(instance: Any) -> None:
-            if not taping.looking:
+            if not session.is_ours:
                 instances.add(instance)
-                places[instance] = user_place(3) or ""
+                places[instance] = user_place(sys._getframe()) or ""
 
-        @ours
+        @never_compile
         def made(instance: Any) -> None:
-            if taping.looking:
+            if session.is_ours:
                 return
             if isinstance(instance, torch.optim.Optimizer):
                 self._changes.optimizer_made(instance)
-                taping.new_phase(self._observer.steps)
+                recording.wanted.new_phase(self._observer.steps)
             # With an optimizer there, the model is there: the first step may begin.
             if not self._observer.steps:
-                taping.begin(0)
+                recording.begin(0)
 
-        @around
+        @transparent_to_compiler
         @functools.wraps(original)
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             noted(self)
             original(self, *args, **kwargs)
             made(self)
 
-        self._replace(kind, "__init__", init)
+        self._session.replace(kind, "__init__", init)
 
-    @ours
+    @never_compile
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
-        if self._observer.taping.looking:
+        if self._session.is_ours:
             return None
         closure = kwargs.get("closure") or next(filter(callable, args[1:]), None)
         self._observer.step_called(optimizer)
@@ -237,7 +219,7 @@ class Hooks:
         # Lightning and LBFGS run forward and backward inside `step`: look after the closure.
         calls = 0
 
-        @ours
+        @never_compile
         def looked() -> None:
             nonlocal calls
             calls += 1
@@ -246,7 +228,7 @@ class Hooks:
                 self._changes.before_update(optimizer)
             self._observer.update_begins(optimizer)
 
-        @around
+        @transparent_to_compiler
         @functools.wraps(closure)
         def observed() -> Any:
             value = closure()
@@ -256,13 +238,13 @@ class Hooks:
         swapped = tuple(observed if a is closure else a for a in args)
         return swapped, {k: observed if v is closure else v for k, v in kwargs.items()}
 
-    @ours
+    @never_compile
     def _after_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if self._observer.taping.looking:
+        if self._session.is_ours:
             return
         self._stepped += 1
         self._changes.after_update(optimizer)
-        self._observer.update_ends(optimizer)
+        self._observer.update_ends(optimizer, sys._getframe())
 
     # clipping
 
@@ -272,8 +254,8 @@ class Hooks:
         by_norm = clipping_by_norm(clip_grad.clip_grad_norm_, self._observer)
         by_value = clipping_by_value(clip_grad.clip_grad_value_, self._observer)
         for owner in (clip_grad, nn.utils):
-            self._replace(owner, "clip_grad_norm_", by_norm)
-            self._replace(owner, "clip_grad_value_", by_value)
+            self._session.replace(owner, "clip_grad_norm_", by_norm)
+            self._session.replace(owner, "clip_grad_value_", by_value)
 
     # loss scaling
 
@@ -282,7 +264,7 @@ class Hooks:
         original = scaler.step
         observer = self._observer
 
-        @around
+        @transparent_to_compiler
         @functools.wraps(original)
         def step(grad_scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             if compiling():
@@ -293,43 +275,43 @@ class Hooks:
                 observer.update_skipped("GradScaler")
             return result
 
-        self._replace(scaler, "step", step)
-        self._replace(scaler, "scale", scaling(scaler.scale, observer))
+        self._session.replace(scaler, "step", step)
+        self._session.replace(scaler, "scale", scaling(scaler.scale, observer))
 
     # tokens and targets
 
     def _patch_lookups(self) -> None:
         saw_embedding, saw_targets = lookup_listeners(self._observer)
-        self._replace(F, "embedding", seeing(F.embedding, saw_embedding))
+        self._session.replace(F, "embedding", seeing(F.embedding, saw_embedding))
         # cross_entropy does not go through nll_loss, so a target is never seen twice.
-        self._replace(F, "cross_entropy", seeing(F.cross_entropy, saw_targets))
-        self._replace(F, "nll_loss", seeing(F.nll_loss, saw_targets))
+        self._session.replace(F, "cross_entropy", seeing(F.cross_entropy, saw_targets))
+        self._session.replace(F, "nll_loss", seeing(F.nll_loss, saw_targets))
 
     # numbers that the user's code reads
 
     def _patch_reads(self) -> None:
         for name in SCALAR_READERS:
-            self._replace(Tensor, name, reading(getattr(Tensor, name), self._observer))
+            self._session.replace(Tensor, name, reading(getattr(Tensor, name), self._observer))
 
     # data loaders
 
     def _patch_loader(self) -> None:
-        from torch.utils.data import dataloader
-
-        base = dataloader._BaseDataLoaderIter
-        self._replace(base, "__next__", loading(base.__next__, self._observer))
+        if LoaderIterator is None:
+            raise NotImplementedError("this torch's data loaders have no iterator of one kind")
+        following = loading(LoaderIterator.__next__, self._observer)
+        self._session.replace(LoaderIterator, "__next__", following)
 
     # trials: other seeds, one change, an end
 
     def _patch_for_trials(self) -> None:
         if self._seed_shift is not None:
-            shift_seeds(self._seed_shift, self._replace)
-        self._changes.install(self._replace)
-        self._observer.hand_updated = self._changes.updated_by_hand
+            shift_seeds(self._seed_shift, self._session.replace)
+        self._changes.install(self._session.replace)
+        self._observer.unseen.when_found = self._changes.updated_by_hand
         if self._changes.wants_tape:
-            self._observer.taping.want_all()
+            self._observer.recording.wanted.want_all()
 
-    @ours
+    @never_compile
     def _stop_in_time(self) -> None:
         if self._limit.is_reached(self._observer.steps, self._backwards):
             if self._limit.is_ignored():
@@ -340,4 +322,4 @@ class Hooks:
 
     def _patch_modules(self) -> None:
         if self._activations:
-            self._undo.append(listen_to_modules(module_listener(self._observer)))
+            self._session.on_close(listen_to_modules(module_listener(self._observer)))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from lossleuth.interventions.intervention import Intervention
-from lossleuth.observe.steps.recording import Taping
+from lossleuth.observe.session import Session
+from lossleuth.observe.steps.recording import Recording
 from lossleuth.observe.stop import InterventionFailed
-from lossleuth.tape.capture.compiler_marks import ours
+from lossleuth.tape.capture.compiler_marks import never_compile
 from lossleuth.tape.capture.graph_leaves import leaves_behind
 from lossleuth.tape.replay.clean_state import neutral
 
@@ -20,9 +20,12 @@ from lossleuth.tape.replay.clean_state import neutral
 class Intervening:
     """Asks every intervention at every point; without any, it does nothing."""
 
-    def __init__(self, interventions: Sequence[Intervention], taping: Taping) -> None:
+    def __init__(
+        self, interventions: Sequence[Intervention], recording: Recording, session: Session
+    ) -> None:
         self._interventions = interventions
-        self._taping = taping
+        self._session = session
+        self._recording = recording
         self._first = True
         self._with_optimizer = False
         self._leaves: list[Tensor] = []
@@ -43,67 +46,53 @@ class Intervening:
 
     def optimizer_made(self, optimizer: Any) -> None:
         """The program has made an optimizer."""
-        self._tell("optimizer_made", optimizer)
+        self._ask("optimizer_made", optimizer)
 
-    @ours
+    @never_compile
     def backward_begins(self, roots: Sequence[Any]) -> None:
         """The engine is about to run."""
         if self._interventions:
-            self._tell("backward_begins", roots, first=self._first)
+            self._ask("backward_begins", roots, first=self._first)
             self._first = False
             if not self._with_optimizer:
                 self._leaves = leaves_behind(roots)
 
-    @ours
+    @never_compile
     def backward_ends(self) -> None:
         """It has."""
         if self._interventions:
             # Differentiating is done with gradients enabled, whatever the program does.
             with neutral(wide=False, gradients=True):
-                self._tell("backward_ends", *self._taping.latest)
+                self._ask("backward_ends", *self._recording.latest)
             if not self._with_optimizer:
-                with self._aside():
+                with self._session.ours():
                     self._before = [leaf.detach().clone() for leaf in self._leaves]
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer is about to use the gradients."""
         self._with_optimizer = True
-        self._tell("before_update", optimizer)
+        self._ask("before_update", optimizer)
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
         """It has."""
         self._first = True
-        self._tell("after_update", optimizer)
+        self._ask("after_update", optimizer)
 
     def updated_by_hand(self) -> None:
         """The program was seen to have changed its parameters itself."""
         self._first = True
         if self._interventions and self._before:
-            self._tell("updated_by_hand", self._leaves, self._before)
+            self._ask("updated_by_hand", self._leaves, self._before)
             self._before = []
 
-    def _tell(self, what: str, *args: Any, **kwargs: Any) -> None:
-        if not self._interventions or self._taping.looking:
+    def _ask(self, what: str, *args: Any, **kwargs: Any) -> None:
+        if not self._interventions:
             return
-        with self._aside():
+        with self._session.ours():
             for intervention in self._interventions:
-                intervention.window = self._taping.window
+                intervention.window = self._recording.window
                 try:
                     getattr(intervention, what)(*args, **kwargs)
                 except Exception as error:
                     name = type(intervention).__name__
                     raise InterventionFailed(f"{name}: {type(error).__name__}: {error}") from error
-
-    @contextmanager
-    def _aside(self) -> Iterator[None]:
-        """What is done here is ours: not recorded, not observed."""
-        capture = self._taping.capture
-        self._taping.looking = True
-        if capture is not None:
-            capture.ignoring += 1
-        try:
-            yield
-        finally:
-            if capture is not None:
-                capture.ignoring -= 1
-            self._taping.looking = False

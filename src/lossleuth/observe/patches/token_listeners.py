@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from lossleuth.observe.steps.observer import Observer
-from lossleuth.tape.capture.compiler_marks import ours
+from lossleuth.tape.capture.compiler_marks import never_compile
 
 Saw = Callable[..., None]
 
@@ -16,14 +16,16 @@ Saw = Callable[..., None]
 def lookup_listeners(observer: Observer) -> tuple[Saw, Saw]:
     """What to call when tokens are looked up, and when scores are compared with targets."""
 
-    @ours
+    @never_compile
     def saw_embedding(input: Any, *_args: Any, **_kwargs: Any) -> None:
+        if observer.session.is_ours:
+            return
         if torch.is_grad_enabled():
             observer.tokens_embedded(input)
-        elif not observer.taping.looking:
-            observer.taping.evaluations.looked_up()
+        else:
+            observer.recording.evaluations.looked_up()
 
-    @ours
+    @never_compile
     def saw_targets(
         input: Any,
         target: Any,
@@ -34,10 +36,10 @@ def lookup_listeners(observer: Observer) -> tuple[Saw, Saw]:
         **_kwargs: Any,
     ) -> None:
         # Our own probes take cross-entropies as well.
-        if observer.taping.looking:
+        if observer.session.is_ours:
             return
         if not torch.is_grad_enabled():
-            observer.taping.evaluations.compared()
+            observer.recording.evaluations.compared()
         elif input.requires_grad:
             observer.targets_used(input, target, ignore_index)
 

@@ -7,13 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from lossleuth.tape.capture.compiler_marks import around, compiling, ours
-
-
-@ours
-def is_traced(tensor: Any) -> bool:
-    """Whether a compiler is looking at the program with tensors that hold no values."""
-    return type(tensor).__module__.startswith("torch._subclasses")
+from lossleuth.tape.capture.compiler_marks import compiling, transparent_to_compiler
 
 
 def seeing(original: Any, see: Callable[..., None]) -> Any:
@@ -26,7 +20,7 @@ def seeing(original: Any, see: Callable[..., None]) -> Any:
     # Not a global: those are the original's.
     is_compiling = compiling
 
-    @around
+    @transparent_to_compiler
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if not is_compiling():
             see(*args, **kwargs)

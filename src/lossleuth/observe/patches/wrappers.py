@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from lossleuth.observe.steps.observer import Observer
 from lossleuth.places import reads_for_the_user
-from lossleuth.tape.capture.compiler_marks import around, compiling, ours
+from lossleuth.tape.capture.compiler_marks import compiling, never_compile, transparent_to_compiler
 
 Standing = Callable[..., Any]
 
@@ -24,12 +24,12 @@ Standing = Callable[..., Any]
 def clipping_by_norm(original: Standing, observer: Observer) -> Standing:
     """In the place of `clip_grad_norm_`."""
 
-    @around
+    @transparent_to_compiler
     @functools.wraps(original)
     def clip_norm(parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:
         norm = original(parameters, max_norm, *args, **kwargs)
         if not compiling():
-            observer.clipped(norm, max_norm)
+            observer.clipped(norm, max_norm, sys._getframe(1))
         return norm
 
     return clip_norm
@@ -38,12 +38,12 @@ def clipping_by_norm(original: Standing, observer: Observer) -> Standing:
 def clipping_by_value(original: Standing, observer: Observer) -> Standing:
     """In the place of `clip_grad_value_`."""
 
-    @around
+    @transparent_to_compiler
     @functools.wraps(original)
     def clip_value(parameters: Any, clip_value: float, *args: Any, **kwargs: Any) -> Any:
         if not compiling():
             parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-            observer.about_to_clip_by_value(parameters, clip_value)
+            observer.about_to_clip_by_value(parameters, clip_value, sys._getframe(1))
         return original(parameters, clip_value, *args, **kwargs)
 
     return clip_value
@@ -52,7 +52,7 @@ def clipping_by_value(original: Standing, observer: Observer) -> Standing:
 def scaling(original: Standing, observer: Observer) -> Standing:
     """In the place of `GradScaler.scale`."""
 
-    @around
+    @transparent_to_compiler
     @functools.wraps(original)
     def scale(grad_scaler: Any, outputs: Any) -> Any:
         result = original(grad_scaler, outputs)
@@ -67,14 +67,16 @@ def reading(original: Standing, observer: Observer) -> Standing:
     """In the place of a method that takes a number out of a tensor."""
 
     # In reach of the compiler where it is not remembered yet.
-    ours(reads_for_the_user.__wrapped__)
+    never_compile(reads_for_the_user.__wrapped__)
 
-    @around
+    @transparent_to_compiler
     @functools.wraps(original)
     def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         value = original(tensor, *args, **kwargs)
-        if not compiling() and reads_for_the_user(sys._getframe(1).f_code.co_filename):
-            observer.value_read(tensor, value)
+        if not compiling():
+            caller = sys._getframe(1)
+            if reads_for_the_user(caller.f_code.co_filename):
+                observer.value_read(tensor, value, caller)
         return value
 
     return read
@@ -83,7 +85,7 @@ def reading(original: Standing, observer: Observer) -> Standing:
 def loading(original: Standing, observer: Observer) -> Standing:
     """In the place of `__next__` of a data loader's iterator."""
 
-    @around
+    @transparent_to_compiler
     @functools.wraps(original)
     def following(iterator: Any) -> Any:
         batch = original(iterator)
@@ -97,7 +99,7 @@ def loading(original: Standing, observer: Observer) -> Standing:
 def module_listener(observer: Observer) -> Standing:
     """A hook that is called with what a module returns."""
 
-    @around
+    @transparent_to_compiler
     def after(module: nn.Module, _inputs: Any, output: Any) -> None:
         if not compiling() and torch.is_grad_enabled() and isinstance(output, Tensor):
             observer.module_returned(module, output)

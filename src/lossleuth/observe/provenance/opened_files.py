@@ -1,8 +1,8 @@
 """What a run was made of besides its script: files, libraries, packages.
 
 The fault is often in a file that nobody opened in an editor: a token file, a checkpoint, a
-compiled kernel, a settings file. Python's audit hook tells what is opened, at no cost worth
-naming; it cannot be taken away again, so it turns deaf instead.
+compiled kernel, a settings file. Python's audit hook sees what is opened, at no cost worth naming.
+It cannot be taken away again: there is one in a process, and it is quiet while nobody listens.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
+from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from lossleuth.places import is_library
@@ -29,27 +31,26 @@ class Provenance:
         self.libraries: dict[str, None] = {}
         # Variables that the user's code has set, which a later import may read.
         self.variables: dict[str, None] = {}
-        self._listening = False
 
     def listen(self) -> None:
-        """Start to note what is opened."""
-        self._listening = True
-        sys.addaudithook(self._audit)
+        """Note from now on what is opened."""
+        _add_audit_hook()
+        _listening.append(self)
 
     def stop(self) -> None:
-        """Turn deaf."""
-        self._listening = False
+        """Stop listening."""
+        if self in _listening:
+            _listening.remove(self)
 
-    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self._listening:
-            return
+    def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Something that Python audits is about to happen."""
         if event == "open":
             self._opened(arguments)
         elif event == "ctypes.dlopen" and arguments and isinstance(arguments[0], str):
             # A bare name is looked for among the system's, and is no file of the script's.
             if os.sep in arguments[0]:
                 self.libraries.setdefault(_absolute(arguments[0]))
-        elif event in ("os.putenv", "os.unsetenv") and _is_users_doing():
+        elif event in ("os.putenv", "os.unsetenv") and _is_users_doing(sys._getframe()):
             self.variables.setdefault(os.fsdecode(arguments[0]))
 
     def _opened(self, arguments: tuple[Any, ...]) -> None:
@@ -79,6 +80,20 @@ class Provenance:
         }
 
 
+_listening: list[Provenance] = []
+
+
+def audit(event: str, arguments: tuple[Any, ...]) -> None:
+    """What Python calls for every audited event."""
+    for provenance in _listening:
+        provenance.heard(event, arguments)
+
+
+@cache
+def _add_audit_hook() -> None:
+    sys.addaudithook(audit)
+
+
 def mapped_files() -> list[str]:
     """Files that the process has mapped into memory, which no Python call may have opened."""
     try:
@@ -104,16 +119,15 @@ def imported_packages() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _is_users_doing() -> bool:
+def _is_users_doing(frame: FrameType | None) -> bool:
     """Whether the user's code makes the present call, and no library while it is imported."""
-    frame = sys._getframe(2)
     while frame is not None:
         filename = frame.f_code.co_filename
         if filename.startswith("<frozen importlib"):
             return False
         if not is_library(filename):
             return True
-        frame = frame.f_back  # type: ignore[assignment]  # None ends the walk
+        frame = frame.f_back
     return False
 
 

@@ -7,14 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from lossleuth.native.handles import Handles
-
-# Past the method that a watch replaces.
-_item = torch._C.TensorBase.item
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+from lossleuth.torch_internals import is_wrapped, item, unwrapped
 
 
 @dataclass
@@ -101,14 +97,7 @@ def plain_number(value: Any) -> float:
     >>> plain_number(2)
     2.0
     """
-    return float(_item(value) if isinstance(value, Tensor) else value)
-
-
-def unwrapped(tensor: Tensor) -> Tensor:
-    """The tensor itself, where `torch.func` has put a wrapper around it."""
-    while _is_wrapped(tensor):
-        tensor = torch._C._functorch.get_unwrapped(tensor)
-    return tensor
+    return float(item(value) if isinstance(value, Tensor) else value)
 
 
 def kept(value: Any, torch_tells: Handles | None = None) -> Any:
@@ -123,13 +112,13 @@ def kept(value: Any, torch_tells: Handles | None = None) -> Any:
     # A single number may be plain memory and still to be negated.
     if found is not None and not value.is_neg():
         return found[0]
-    if isinstance(value, Tensor) and _is_wrapped(value):
+    if isinstance(value, Tensor) and is_wrapped(value):
         value = unwrapped(value)
         if value.numel() != 1:
             # One for each example that `vmap` takes at once.
             return None
     if type(value) is Tensor and value.is_cpu and value.numel() == 1:
-        return _item(value)
+        return item(value)
     return value.detach().clone() if isinstance(value, Tensor) else value
 
 

@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
+import enum
 import math
-import threading
-import weakref
 from collections.abc import Callable, Sequence
 from time import perf_counter
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from lossleuth.findings.recorded_step import RecordedStep
-from lossleuth.native.handles import handles
-from lossleuth.observe.failures import Failures
 from lossleuth.observe.guard import guarded
 from lossleuth.observe.sampling import is_sampled
+from lossleuth.observe.session import Session
 from lossleuth.observe.steps.activations import Activations
-from lossleuth.observe.steps.clipping import Clip, kept, value_clip_effect
-from lossleuth.observe.steps.evaluations import Evaluations
-from lossleuth.observe.steps.parameters.readings import READINGS
+from lossleuth.observe.steps.clipping import Clip, value_clip_effect
+from lossleuth.observe.steps.instances import Instances
+from lossleuth.observe.steps.losses import Losses
 from lossleuth.observe.steps.parameters.table import ParameterTable
 from lossleuth.observe.steps.phases import Phases
-from lossleuth.observe.steps.recording import Taping
-from lossleuth.observe.steps.settings import ChangedSettings, resolved_settings
+from lossleuth.observe.steps.recording import Recording
+from lossleuth.observe.steps.run_log import RunLog
 from lossleuth.observe.steps.step import StepWindow
-from lossleuth.observe.steps.step_writer import ClosedStep, ClosedSteps
+from lossleuth.observe.steps.step_writer import ClosedStep
 from lossleuth.observe.steps.tokens.batches import Batches
-from lossleuth.observe.steps.trace_origins import Known, origins
+from lossleuth.observe.steps.trace_origins import Known, SeenSettings, origins
 from lossleuth.observe.steps.updates.missing_update import unfinished
 from lossleuth.observe.steps.updates.unseen import UnseenUpdates
 from lossleuth.places import reading_place, user_place
-from lossleuth.probes.analysis import RunMemory
-from lossleuth.probes.run import measure_true_loss, run_probes
 from lossleuth.record.write import RecordWriter
-from lossleuth.tape.window import Window
 
-# Rates that are remembered, to look for in files at the end.
-MOST_RATES = 512
+
+class UpdatePhase(enum.Enum):
+    """How far the program is in a call of `optimizer.step`."""
+
+    NONE = enum.auto()
+    # With a closure, forward and backward are still to come.
+    CALLED = enum.auto()
+    BEGUN = enum.auto()
 
 
 class Observer:
@@ -47,59 +48,25 @@ class Observer:
     def __init__(
         self,
         open_writer: Callable[[], RecordWriter],
-        failures: Failures,
+        session: Session,
         tape: Sequence[int] = (),
         loss_steps: Sequence[int] = (),
     ) -> None:
-        self.failures = failures
-        self.own_seconds = 0.0
+        self.session = session
         self.steps = 0
-        self._open_writer = open_writer
-        self._writer: RecordWriter | None = None
-        self._opening = threading.RLock()
-        # On the clock of `perf_counter`; the record counts from the first of them.
-        self._began = perf_counter()
-        self.phases = Phases(self._began)
-        self._window = StepWindow(0.0)
-        self._torch = handles()
+        self.phases = Phases(perf_counter())
+        self.made = Instances()
         self._table = ParameterTable()
-        # Those that have made an update, by their identity.
-        self.optimizers = self._table.known
-        self._closed = ClosedSteps(lambda: self.writer, self._table)
-        self._declared = 0
-        self._changed = ChangedSettings()
-        self.made_optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
-        self.made_schedulers: weakref.WeakSet[Any] = weakref.WeakSet()
-        # Where in the user's code each was made.
-        self.made_at: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-        self.unseen = UnseenUpdates(self._table, self.made_optimizers)
-        self._updating = 0
-        self._within_update = False
+        self._log = RunLog(open_writer, self._table)
+        self._window = StepWindow(0.0)
+        self._update = UpdatePhase.NONE
+        self.unseen = UnseenUpdates(self._table, self.made.optimizers)
+        self._losses = Losses()
         self._batches = Batches()
-        self._rates_seen: set[float] = set()
-        self._limits_seen: set[float] = set()
-        self._unscaled: tuple[Callable[[], Any], Any] = (lambda: None, None)
+        self._seen = SeenSettings()
         self._activations = Activations()
-        self._own_before = 0.0
-        only_loss, memory, seen = set(loss_steps) - set(tape), RunMemory(), Evaluations(tape)
-
-        def look(window: Window) -> RecordedStep:
-            if window.step in only_loss:
-                return measure_true_loss(window)
-            return run_probes(window, memory)
-
-        self.taping = Taping({*tape, *loss_steps}, look, self.model_called, failures, seen)
-        # Told when the program was seen to update its parameters itself.
-        self.hand_updated: Callable[[], None] = lambda: None
-
-    @property
-    def writer(self) -> RecordWriter:
-        """The record, opened when there is something to write."""
-        if self._writer is None:
-            # Once, also where several threads train.
-            with self._opening:
-                self._writer = self._writer or self._open_writer()
-        return self._writer
+        self.recording = Recording.of(session, tape, loss_steps, self.model_called)
+        session.on_close(self.recording.close)
 
     # batch
 
@@ -127,33 +94,31 @@ class Observer:
     # forward and backward
 
     @guarded
-    def backward_begins(self, roots: Sequence[Any]) -> None:
+    def backward_begins(self, roots: Sequence[Any], caller: FrameType) -> None:
         """The engine is about to differentiate `roots`."""
         self._begin_if_updated()
-        self.taping.not_yet(self.steps)
-        if self.taping.is_overdue:
+        self.recording.not_yet(self.steps)
+        if self.recording.is_overdue:
             self._end_tape(self.steps)
         window = self._window
         self.phases.mark(window.seconds, "forward")
         window.backwards += 1
         if window.is_sampled:
-            self._note_place("backward")
+            self._note_place("backward", caller)
         self._batches.look(window)
         window.end_micro_batch()
         for root in roots:
-            if isinstance(root, Tensor) and root.numel() == 1:
-                scaled, unscaled = self._unscaled
-                loss = unscaled if scaled() is root else kept(root, self._torch)
-                if loss is not None:
-                    window.losses.append(loss)
+            loss = self._losses.of(root)
+            if loss is not None:
+                window.losses.append(loss)
         self.unseen.backward_begins(roots)
 
     @guarded
     def backward_ends(self) -> None:
         """The engine has run, and no optimizer has made an update yet."""
         self._table.before_hand_update()
-        if not self.made_optimizers:
-            self.taping.begin(self.steps + 1, patient=True)
+        if not self.made.optimizers:
+            self.recording.begin(self.steps + 1, patient=True)
 
     @guarded
     def step_compiled(self, optimizer: torch.optim.Optimizer) -> None:
@@ -166,25 +131,27 @@ class Observer:
         if scaler.is_enabled() and isinstance(loss, Tensor):
             self._begin_if_updated()
             self._window.loss_scale = float(scaler.get_scale())
-            self._unscaled = (weakref.ref(scaled), kept(loss))
+            self._losses.scaled(loss, scaled)
 
     # clip
 
     @guarded
-    def clipped(self, norm: Any, limit: float) -> None:
+    def clipped(self, norm: Any, limit: float, caller: FrameType) -> None:
         """Gradients were clipped by norm; `norm` is what it was."""
         window, limit = self._window, float(limit)
-        window.clips.append(Clip(kept(norm, self._torch), limit))
-        self._limits_seen.add(limit)
+        window.clips.append(Clip(self._losses.kept(norm), limit))
+        self._seen.limits.add(limit)
         if window.is_sampled:
-            self._note_place("clip")
+            self._note_place("clip", caller)
         self.phases.mark(window.seconds, "clip")
 
     @guarded
-    def about_to_clip_by_value(self, parameters: Sequence[Tensor], limit: float) -> None:
+    def about_to_clip_by_value(
+        self, parameters: Sequence[Tensor], limit: float, caller: FrameType
+    ) -> None:
         """Gradients will be clipped element by element."""
         if self._window.is_sampled:
-            self._note_place("clip")
+            self._note_place("clip", caller)
         norm, cosine = value_clip_effect(parameters, float(limit))
         self._window.clips.append(Clip(norm, float(limit), by_value=True, cosine=cosine))
 
@@ -195,42 +162,41 @@ class Observer:
         """`optimizer.step` was called; with a closure, forward and backward are still to come."""
         if id(optimizer) in self._window.optimizers:
             self._close()
-        self._updating = id(optimizer)
+        self._update = UpdatePhase.CALLED
 
     @guarded
     def update_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer is about to use the gradients."""
         self.phases.mark(self._window.seconds, "other")
         # A closure may be called again and again in one step; the first time is its beginning.
-        if self._updating:
+        if self._update is UpdatePhase.CALLED:
             self._table.before_update(optimizer)
-            self.taping.before_update(optimizer)
-            self._updating = 0
-            self._within_update = True
+            self.recording.before_update(optimizer)
+            self._update = UpdatePhase.BEGUN
 
     @guarded
-    def update_ends(self, optimizer: torch.optim.Optimizer) -> None:
+    def update_ends(self, optimizer: torch.optim.Optimizer, caller: FrameType) -> None:
         """An optimizer has made its update."""
-        if not self._within_update and not self._updating:
+        if self._update is UpdatePhase.NONE:
             # One `step` inside another, as by `super().step()`: the inner one was measured.
             return
         window = self._window
-        self._within_update = False
+        if self._update is UpdatePhase.BEGUN:
+            self._update = UpdatePhase.NONE
         window.optimizers.add(id(optimizer))
         self.unseen.optimizer_updated()
         if window.is_sampled:
-            self._note_place("update")
+            self._note_place("update", caller)
         window.updated_by.append(type(optimizer).__name__)
         groups = optimizer.param_groups
         window.rates += [float(group.get("lr", math.nan)) for group in groups]
-        if len(self._rates_seen) < MOST_RATES:
-            self._rates_seen.update(window.rates)
+        self._seen.add_rates(window.rates)
         betas = groups[0].get("betas")
         window.betas = (float(betas[0]), float(betas[1])) if betas else None
         self._table.after_update(optimizer)
-        self.taping.after_update(optimizer)
+        self.recording.after_update(optimizer)
         # All that follows an update belongs to the next step, its batch included.
-        self.taping.begin(self.steps + 1)
+        self.recording.begin(self.steps + 1)
         self.phases.mark(window.seconds, "update")
 
     @guarded
@@ -241,10 +207,10 @@ class Observer:
     # what the user reads
 
     @guarded
-    def value_read(self, tensor: Any, value: Any) -> None:
+    def value_read(self, tensor: Any, value: Any, caller: FrameType) -> None:
         """A tensor's value was taken out of torch; it counts where the user's code did it."""
         if tensor.dim() == 0 and tensor.is_floating_point():
-            place = reading_place(4)
+            place = reading_place(caller)
             if place is not None:
                 self._window.read(value, place)
 
@@ -262,18 +228,16 @@ class Observer:
 
     def _begin_if_updated(self) -> None:
         """Close the step before, if what happens now belongs to the next."""
-        if self._updating or self._within_update:
+        if self._update is not UpdatePhase.NONE:
             return
-        if not self._window.updated and self.unseen.are_looked_for:
-            for by in self._table.hand_updates():
-                self._window.updated_by.append(by)
-                self.hand_updated()
+        if not self._window.updated:
+            self._window.updated_by += self.unseen.found()
         if self._window.updated:
             self._close()
 
-    def _note_place(self, phase: str) -> None:
+    def _note_place(self, phase: str, caller: FrameType) -> None:
         """Which line of the user's makes this part of a step; only asked in sampled steps."""
-        self._window.places.setdefault(phase, user_place(4) or "")
+        self._window.places.setdefault(phase, user_place(caller) or "")
 
     def _close(self) -> None:
         window, now = self._window, perf_counter()
@@ -282,55 +246,35 @@ class Observer:
         window.end_micro_batch()
         # First this: what is measured from now on, in another thread, may be of new parameters.
         measured = self._table.take_measured()
-        self._declare_parameters()
-        self._declare_settings()
-        own, self._own_before = self.own_seconds - self._own_before, self.own_seconds
-        now -= self._began
+        self._log.declare_parameters()
+        self._log.declare_settings(self.made, self.steps)
+        own = self.phases.take_own(self.session.own_seconds)
+        now -= self.phases.run_began
         number, self.steps = self.steps, self.steps + 1
         self._window = StepWindow(now, is_sampled(self.steps))
-        self._closed.add(ClosedStep(number, window, now, own, measured))
+        self._log.add(ClosedStep(number, window, now, own, measured))
         self._end_tape(number)
-        self.taping.begin(self.steps)
+        self.recording.begin(self.steps)
         if self._activations:
-            self._event("activations", self._activations.take(number))
+            self._log.event("activations", self._activations.take(number))
 
     def _end_tape(self, step: int) -> None:
-        found = self.taping.end(step, self._table.name_of)
+        found = self.recording.end(step, self._table.name_of)
         if found is not None:
-            self._event(found.part, found.plain())
-
-    def _event(self, kind: str, data: dict[str, Any]) -> None:
-        self._closed.write()
-        self.writer.event(kind, data)
-
-    def _declare_parameters(self) -> None:
-        if self._table.version != self._declared:
-            self._declared, names, sizes = self._table.declared()
-            # Those that ended before know nothing of the new ones.
-            self._closed.write()
-            self.writer.parameters(names, sizes, READINGS)
-            self._closed.rows = len(names)
-
-    def _declare_settings(self) -> None:
-        optimizers = self._changed.optimizers(self._table, self.steps)
-        if optimizers is not None:
-            settings = resolved_settings(optimizers, list(self.made_schedulers), self.made_at)
-            idle = [type(o).__name__ for o in self.made_optimizers if o not in optimizers]
-            seed = {"torch_seed": torch.initial_seed()}
-            self._event("settings", settings | {"idle_optimizers": idle} | seed)
+            self._log.event(found.part, found.plain())
 
     @guarded
-    def told(self, kind: str, data: dict[str, Any]) -> None:
+    def write_event(self, kind: str, data: dict[str, Any]) -> None:
         """Something about the run that is not a step."""
-        self._event(kind, data)
+        self._log.event(kind, data)
 
     @guarded
     def trace_origins(self, files: Sequence[str]) -> None:
         """Say which of these files the first weights and tokens stand in."""
-        self._event("floors", self._batches.floors())
-        rates, limits = sorted(self._rates_seen), sorted(self._limits_seen)
-        known = Known(self._table.samples, self._batches, rates, limits, [*self.made_schedulers])
-        self._event("origins", origins(known, files))
+        self._log.event("floors", self._batches.floors())
+        schedulers = list(self.made.schedulers)
+        known = Known(self._table.samples, self._batches, self._seen, schedulers)
+        self._log.event("origins", origins(known, files))
 
     @guarded
     def finish(self, reason: dict[str, Any]) -> None:
@@ -339,14 +283,16 @@ class Observer:
         # Also a step whose update never came.
         self._end_tape(self.steps)
         if not self._window.empty:
-            made = self.made_optimizers, self.made_at
-            self._event("unfinished", unfinished(self._window, *made, self.unseen.resting))
-        summary: dict[str, Any] = {"steps": self.steps, "own_seconds": self.own_seconds}
-        summary["evaluated"] = self.taping.evaluations.surely
-        summary["scheduled"] = [
-            [type(s).__name__, int(getattr(s, "last_epoch", -1))] for s in self.made_schedulers
-        ]
-        if self.failures.count:
-            summary["failures"] = self.failures.sentence()
-        self._closed.write()
-        self.writer.end(reason | summary)
+            made = self.made.optimizers, self.made.places
+            self._log.event("unfinished", unfinished(self._window, *made, self.unseen.resting))
+        failures = self.session.failures.sentence()
+        self._log.end(
+            reason
+            | {
+                "steps": self.steps,
+                "own_seconds": self.session.own_seconds,
+                "evaluated": self.recording.evaluations.surely,
+                "scheduled": self.made.schedules(),
+            }
+            | ({"failures": failures} if failures else {})
+        )

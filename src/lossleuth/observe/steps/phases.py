@@ -17,7 +17,10 @@ class Phases:
     """
 
     def __init__(self, now: float) -> None:
+        # On the clock of `perf_counter`; the record counts from here.
+        self.run_began = now
         self._began = now
+        self._own_seconds = 0.0
         # Only noted by the hook, and added when the next phase is: a call less after each backward.
         self.backward_ended: float | None = None
 
@@ -31,6 +34,11 @@ class Phases:
         """The step is over; what follows belongs to the next."""
         self._end_backward(seconds)
         self._began = now
+
+    def take_own(self, own_seconds: float) -> float:
+        """What our hooks took since the last time, of what they took in all."""
+        taken, self._own_seconds = own_seconds - self._own_seconds, own_seconds
+        return taken
 
     def _end_backward(self, seconds: dict[str, float]) -> None:
         ended, self.backward_ended = self.backward_ended, None

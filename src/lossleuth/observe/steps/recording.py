@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -17,58 +17,76 @@ from torch import Tensor, nn
 
 from lossleuth.findings.evaluation import Evaluation
 from lossleuth.findings.recorded_step import RecordedStep
-from lossleuth.observe.failures import Failures
-from lossleuth.observe.module_hooks import listen_to_modules
+from lossleuth.observe.module_hooks import forget_filter, listen_to_modules
+from lossleuth.observe.session import Session
 from lossleuth.observe.steps.evaluations import Evaluations, printed_so_far
+from lossleuth.observe.steps.wanted_steps import WantedSteps
+from lossleuth.probes.analysis import RunMemory
 from lossleuth.probes.gradient.backward_hook import place_of_hook
-from lossleuth.probes.run import look_at_evaluation
-from lossleuth.tape.capture.compiler_marks import around, ours
+from lossleuth.probes.run import look_at_evaluation, measure_true_loss, run_probes
+from lossleuth.tape.capture.compiler_marks import never_compile, transparent_to_compiler
 from lossleuth.tape.capture.dispatch import Capture
 from lossleuth.tape.capture.recorder import Recorder
 from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.window import Backward, Window
+from lossleuth.torch_internals import COMPILED_FILES, module_gradient_hooks
 
 Look = Callable[[Window], RecordedStep]
 # Backward passes of one step that are recorded.
-MOST_BACKWARDS = 64
-# Until then, optimizers are those that the program begins with; after a later one, which steps of
-# its phase are recorded, and of how many phases.
-EARLY, PHASE_STEPS, MOST_PHASES = 20, (1, 8, 40), 2
+MAX_BACKWARDS = 64
 
 
-class Taping:
-    """Which steps are recorded, and the recorder at work."""
+class Recording:
+    """The recorder at work, and what it is told of the program's doings."""
 
     def __init__(
         self,
-        steps: Iterable[int],
+        session: Session,
+        wanted: WantedSteps,
         look: Look,
         at_root_call: Callable[[], None],
-        failures: Failures,
         evaluations: Evaluations | None = None,
     ) -> None:
         # Which steps follow an evaluation; those foreseen are recorded for its sake.
         self.evaluations = evaluations or Evaluations()
-        self._printed_before = 0
-        self._steps = set(steps)
-        self._looked_at = set(self._steps)
-        self._phases = 0
-        self._all = False
+        self.wanted = wanted
+        self._session = session
         self._look = look
         self._at_root_call = at_root_call
-        self._failures = failures
+        self._printed_before = 0
         self._recorder: Recorder | None = None
-        # What records operations just now.
-        self.capture: Capture | None = None
         # Of the next step, between an update and the first that is known to come after it.
         self._next: Recorder | None = None
         self._unlisten: Callable[[], None] | None = None
         self._names: dict[int, str] = {}
+        # Whether the recorder is still there, but records no more: it could not be stopped yet.
         self._paused = False
         # The window and the backward pass that has just ended in it, where that is recorded.
         self.latest: tuple[Window | None, Backward | None] = (None, None)
-        # Whether it is us who differentiate something just now.
-        self.looking = False
+
+    @classmethod
+    def of(
+        cls,
+        session: Session,
+        tape: Collection[int],
+        loss_steps: Collection[int],
+        at_root_call: Callable[[], None],
+    ) -> Recording:
+        """Look at everything in the steps of `tape`, and at the loss alone in `loss_steps`."""
+        only_loss, memory = set(loss_steps) - set(tape), RunMemory()
+
+        def look(window: Window) -> RecordedStep:
+            if window.step in only_loss:
+                return measure_true_loss(window)
+            return run_probes(window, memory)
+
+        wanted = WantedSteps({*tape, *loss_steps})
+        return cls(session, wanted, look, at_root_call, Evaluations(tape))
+
+    @property
+    def capture(self) -> Capture | None:
+        """What records operations just now."""
+        return None if self._recorder is None else self._recorder.capture
 
     @property
     def window(self) -> Window | None:
@@ -80,22 +98,10 @@ class Taping:
         """Whether a recorded step is over and could not be looked at yet."""
         return self._paused
 
-    def want_all(self) -> None:
-        """Record every step from now on."""
-        self._all = True
-
-    def new_phase(self, step: int) -> None:
-        """An optimizer that is made late begins something new: its first steps are wanted too."""
-        if step > EARLY and self._looked_at and self._phases < MOST_PHASES:
-            self._phases += 1
-            wanted = {step + after for after in PHASE_STEPS}
-            self._steps |= wanted
-            self._looked_at |= wanted
-
     def begin(self, step: int, *, patient: bool = False) -> None:
         """Record from here on, or from the next forward pass on, if this step is wanted."""
         foreseen = self.evaluations.begin(step)
-        now, wanted = self._recorder, self._all or step in self._steps
+        now, wanted = self._recorder, step in self.wanted
         if now is None:
             if not (wanted or foreseen):
                 return
@@ -104,7 +110,7 @@ class Taping:
             return
         if not _is_safe():
             return
-        recorder = Recorder(step, now, patient=patient)
+        recorder = Recorder(step, self._session.own, patient=patient)
         recorder.start()
         if now is not None:
             self._next = recorder
@@ -115,12 +121,12 @@ class Taping:
         """This step goes on: what was taken for the beginning of the next one was not."""
         self._drop_next()
         if self._recorder is not None and self._recorder.window.step > step and _is_safe():
-            self._steps.add(self._recorder.window.step)
+            self.wanted.put_back(self._recorder.window.step)
             self._stop()
 
     def _take_over(self, recorder: Recorder) -> None:
-        self._recorder, self.capture = recorder, recorder.capture
-        self._steps.discard(recorder.window.step)
+        self._recorder = recorder
+        self.wanted.take(recorder.window.step)
         self._printed_before = printed_so_far()
         self._unlisten = listen_to_modules(self._leave_module, self._enter_module)
 
@@ -147,7 +153,7 @@ class Taping:
     def _looked_at_window(
         self, window: Window, names: Callable[[Tensor], str | None]
     ) -> RecordedStep | None:
-        looked_at = window.step in self._looked_at
+        looked_at = self.wanted.is_looked_at(window.step)
         if not window.backwards and not window.updates:
             # After the last update there may be an evaluation, and nothing else.
             if not (window.tape.operations and self.evaluations.records):
@@ -157,19 +163,29 @@ class Taping:
             name = names(parameter)
             if name is not None:
                 window.names[number] = name
-        self.looking = True
-        try:
-            if not looked_at and not self.evaluations.records:
-                return None
-            look = self._look if looked_at else look_at_evaluation
+        if not looked_at and not self.evaluations.records:
+            return None
+        look = self._look if looked_at else look_at_evaluation
+        with self._session.ours():
             # What torch has to say about our computations is not for the program's user.
             with warnings.catch_warnings(), neutral(wide=False, gradients=True):
                 warnings.simplefilter("ignore")
                 found = look(window)
             self.evaluations.looked(found.first(Evaluation))
-            return replace(found, printed=(self._printed_before, printed_so_far()))
-        finally:
-            self.looking = False
+        return replace(found, printed=(self._printed_before, printed_so_far()))
+
+    def close(self) -> None:
+        """Stop for good, and leave nothing of a step that is not over."""
+        if self._recorder is not None:
+            self._recorder.forget()
+        if _is_safe():
+            self._drop_next()
+            self._stop()
+        else:
+            # The modes cannot be left here; they let everything pass.
+            self._pause()
+            self._stop_listening()
+        forget_filter()
 
     def _drop_next(self) -> None:
         following, self._next = self._next, None
@@ -189,17 +205,20 @@ class Taping:
             self._pause()
 
     def _stop(self) -> None:
-        recorder, self._recorder, self.capture = self._recorder, None, None
+        recorder, self._recorder = self._recorder, None
         self._paused = False
-        if self._unlisten is not None:
-            self._unlisten()
-        self._unlisten = None
+        self._stop_listening()
         if recorder is not None:
             recorder.stop()
 
+    def _stop_listening(self) -> None:
+        unlisten, self._unlisten = self._unlisten, None
+        if unlisten is not None:
+            unlisten()
+
     # the program's doings
 
-    @around
+    @transparent_to_compiler
     def run_backward(
         self,
         original: Callable[..., Any],
@@ -210,7 +229,7 @@ class Taping:
         """Let the engine run, with an eye on it."""
         seeds, _, creates_graph, inputs = (*args, None, None, None, None)[:4]
         run = self._attempt(
-            "begin_backward", outputs, seeds or (), creates_graph=bool(creates_graph)
+            Recorder.begin_backward, outputs, seeds or (), creates_graph=bool(creates_graph)
         )
         try:
             result = original(outputs, *args, **kwargs)
@@ -224,9 +243,9 @@ class Taping:
             if not kwargs.get("accumulate_grad"):
                 returned = list(zip(inputs or (), result, strict=False))
             window = self._recorder.window
-            self._attempt("end_backward", run, returned)
+            self._attempt(Recorder.end_backward, run, returned)
             self.latest = (window, run)
-            if len(window.backwards) >= MOST_BACKWARDS:
+            if len(window.backwards) >= MAX_BACKWARDS:
                 # Perhaps no update will ever come.
                 self._pause()
         return result
@@ -235,30 +254,31 @@ class Taping:
         """An optimizer is about to use the gradients."""
         # Not the first of this step: the next one has not begun yet.
         self._drop_next()
-        self._attempt("before_update", optimizer)
+        self._attempt(Recorder.before_update, optimizer)
 
     def after_update(self, optimizer: Any) -> None:
         """It has."""
-        self._attempt("after_update", optimizer)
+        self._attempt(Recorder.after_update, optimizer)
 
-    @ours
-    def _attempt(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    @never_compile
+    def _attempt(self, action: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         recorder = self._recorder
         if recorder is None or self._paused:
             return None
-        recorder.capture.ignoring += 1
+        own = self._session.own
+        own.depth += 1
         try:
-            return getattr(recorder, name)(*args, **kwargs)
+            return action(recorder, *args, **kwargs)
         except Exception as error:
-            self._failures.note(name, error)
+            self._session.failures.note(action.__name__, error)
             self._discard()
             return None
         finally:
-            recorder.capture.ignoring -= 1
+            own.depth -= 1
 
     # modules
 
-    @ours
+    @never_compile
     def _enter_module(self, module: nn.Module, _inputs: Any) -> None:
         if self._recorder is None:
             return
@@ -267,18 +287,19 @@ class Taping:
             if self._recorder is None:
                 return
             window = self._recorder.window
-            if window.step not in self._looked_at and self.evaluations.is_too_long(window):
+            looked_at = self.wanted.is_looked_at(window.step)
+            if not looked_at and self.evaluations.is_too_long(window):
                 self._pause()
                 return
         if id(module) not in self._names:
             self._names |= {id(m): name or type(m).__name__ for name, m in module.named_modules()}
         name = self._names[id(module)]
-        hooks = [*module._backward_hooks.values(), *module._backward_pre_hooks.values()]
+        hooks = module_gradient_hooks(module)
         if hooks:
             self._recorder.window.module_hooks[name] = tuple(map(place_of_hook, hooks))
         self._recorder.enter_module(name)
 
-    @ours
+    @never_compile
     def _leave_module(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
         if self._recorder is not None:
             self._recorder.leave_module(output)
@@ -296,10 +317,7 @@ def _is_safe() -> bool:
     while frame is not None:
         code = frame.f_code
         # A compiled module's `__call__` stands before anything compiled.
-        if code.co_filename.endswith(_COMPILED) and code.co_name != "__call__":
+        if code.co_filename.endswith(COMPILED_FILES) and code.co_name != "__call__":
             return False
         frame = frame.f_back
     return True
-
-
-_COMPILED = ("torch/_dynamo/eval_frame.py", "torch/_inductor/output_code.py")

@@ -12,6 +12,22 @@ from lossleuth.observe.provenance.value_origins import WeightSample, token_origi
 from lossleuth.observe.steps.settings import resolved_settings
 from lossleuth.observe.steps.tokens.batches import Batches
 
+# Rates that are remembered.
+MAX_RATES = 512
+
+
+class SeenSettings:
+    """Learning rates and clipping limits that the run had, to look for in files at the end."""
+
+    def __init__(self) -> None:
+        self.rates: set[float] = set()
+        self.limits: set[float] = set()
+
+    def add_rates(self, rates: Sequence[float]) -> None:
+        """The rates of an update; of a schedule, so many are enough."""
+        if len(self.rates) < MAX_RATES:
+            self.rates.update(rates)
+
 
 @dataclass(frozen=True)
 class Known:
@@ -19,8 +35,7 @@ class Known:
 
     weights: dict[str, WeightSample]
     batches: Batches
-    rates: Sequence[float]
-    limits: Sequence[float]
+    settings: SeenSettings
     schedulers: Sequence[Any]
 
 
@@ -30,8 +45,8 @@ def origins(known: Known, files: Sequence[str]) -> dict[str, Any]:
     schedules = resolved_settings([], known.schedulers)["schedulers"]
     numbers = [v for s in schedules for v in s["settings"].values()]
     settings = {
-        "lr": list(known.rates),
-        "clip": list(known.limits),
+        "lr": sorted(known.settings.rates),
+        "clip": sorted(known.settings.limits),
         "schedule": [float(v) for v in numbers if isinstance(v, int) and v > 1],
     }
     return {

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from torch.nn.modules._functions import BackwardHookFunction
-
 from lossleuth.findings.gradient import BackwardHook
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import distance, norm
@@ -19,6 +17,7 @@ from lossleuth.tape.replay.gradients import shared_gradients
 from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Backward, Window
+from lossleuth.torch_internals import ModuleHookFunction
 
 
 def backward_hooks(window: Window, run: Backward) -> list[BackwardHook]:
@@ -52,7 +51,7 @@ def _of_module(tape: Tape, name: str, places: tuple[str, ...]) -> BackwardHook:
     calls = [
         call
         for call in tape.functions
-        if call.cls is BackwardHookFunction
+        if call.cls is ModuleHookFunction
         and call.given is not None
         and tape.operations[call.first].module == name
     ]

@@ -16,6 +16,7 @@ from lossleuth.reference.train.nonfinite import first_bad_tensor
 from lossleuth.reference.train.precision import autocast
 from lossleuth.reference.train.schedule import learning_rate
 from lossleuth.reference.train.settings import TrainSettings
+from lossleuth.torch_internals import scale_all
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def clip(parameters: list[nn.Parameter], largest: float) -> tuple[float, float]:
     norm = torch.nn.utils.get_total_norm(gradients).item()
     if not largest or not norm > largest or not math.isfinite(norm):
         return norm, norm
-    torch._foreach_mul_(gradients, largest / norm)
+    scale_all(gradients, largest / norm)
     return norm, largest
 
 

@@ -12,40 +12,33 @@ from typing import Any, TypeVar
 
 import torch
 
+from lossleuth.torch_internals import mark_code, mark_constant, mark_disabled
+
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-try:
-    from torch._C._dynamo import eval_frame as _frames
-
-    _SKIP, _DEFAULT = _frames._FrameAction.SKIP, _frames._FrameAction.DEFAULT
-    _ALONE = _frames._FrameExecStrategy(_SKIP, _DEFAULT)
-    _WITH_CALLS = _frames._FrameExecStrategy(_SKIP, _SKIP)
-except (ImportError, AttributeError):  # an older torch, where nothing can be said of a function
-    _frames = None  # type: ignore[assignment]  # None where there is none
 
 # Constant for the compiler: what stands behind `if not compiling()` does not exist for it.
 compiling = torch.compiler.is_compiling
 
 
-def ours(function: Function) -> Function:
+def never_compile(function: Function) -> Function:
     """A function that the compiler leaves alone, with all that it calls.
 
     If a compiled function calls it, the compiler's graph ends before it.
     """
     _mark(function, with_calls=True)
-    function._torchdynamo_disable = True  # type: ignore[attr-defined]  # what torch.compiler.disable sets
+    mark_disabled(function)
     return function
 
 
-def around(function: Function) -> Function:
+def transparent_to_compiler(function: Function) -> Function:
     """A function that stands around one of the program's, which is compiled as without us."""
     _mark(function, with_calls=False)
     return function
 
 
-def asked_once(function: Function) -> Function:
+def constant_for_compiler(function: Function) -> Function:
     """A function that the compiler calls while it compiles, and takes the result for constant."""
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as assume_constant_result
+    mark_constant(function)
     return function
 
 
@@ -63,6 +56,4 @@ def ends_the_graph(method: Any) -> bool:
 
 
 def _mark(function: Any, *, with_calls: bool) -> None:
-    code = getattr(function, "__func__", function).__code__
-    if _frames is not None:
-        _frames.set_code_exec_strategy(code, _WITH_CALLS if with_calls else _ALONE)
+    mark_code(getattr(function, "__func__", function).__code__, with_calls=with_calls)

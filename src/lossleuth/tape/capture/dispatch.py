@@ -14,14 +14,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from lossleuth.tape.capture.compiler_marks import ours
+from lossleuth.tape.capture.compiler_marks import never_compile
 from lossleuth.tape.capture.memory import READ, kept_results, memory_of, seen_alike, written_tensors
+from lossleuth.tape.capture.own_work import OwnWork
 from lossleuth.tape.capture.source_frames import custom_function, in_own_optimizer, place_of
 from lossleuth.tape.op_schemas import EMPTY, is_view, short_name, tensors_in
 from lossleuth.tape.tape import FunctionCall, Layout, Operation, Read, Ref, Tape
+from lossleuth.torch_internals import OpOverload, TorchDispatchMode, forward_class, gradient_hooks
 
 aten = torch.ops.aten
 # Whole numbers are cheap to copy, and programs fill buffers with them behind torch's back.
@@ -31,13 +31,13 @@ MOST_NAMES = 8
 
 
 class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped base
-    """A dispatch mode that writes a tape; two of them side by side ignore the same things."""
+    """A dispatch mode that writes a tape of what the program does, and not of our `own` work."""
 
-    def __init__(self, beside: Capture | None = None) -> None:
+    def __init__(self, own: OwnWork | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped base
         self.tape = Tape()
         self.modules: list[str] = []
-        self._ignoring: list[int] = [0] if beside is None else beside._ignoring
+        self.own = own or OwnWork()
         self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         # The latest known tensors in each piece of memory.
         self._memory: dict[int | None, list[tuple[weakref.ref[Tensor], int]]] = {}
@@ -49,15 +49,6 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         self._attributed: set[int] = set()
         # The call that each node of the graph came from.
         self.calls: dict[Any, FunctionCall] = {}
-
-    @property
-    def ignoring(self) -> int:
-        """Above 0 while code of ours is at work, which is not part of the program."""
-        return self._ignoring[0]
-
-    @ignoring.setter
-    def ignoring(self, depth: int) -> None:
-        self._ignoring[0] = depth
 
     # pausing
 
@@ -113,13 +104,9 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         return content is not None and memory_of(content) != memory_of(tensor)
 
     def _quietly(self, make: Callable[[], Tensor]) -> Tensor:
-        self.ignoring += 1
-        try:
-            # A copy that was made in inference mode could not be differentiated with later.
-            with torch.inference_mode(mode=False):
-                return make()
-        finally:
-            self.ignoring -= 1
+        # A copy that was made in inference mode could not be differentiated with later.
+        with self.own.work(), torch.inference_mode(mode=False):
+            return make()
 
     def _enter(self, tensor: Tensor, parent: int | None) -> int:
         tape, number = self.tape, len(self.tape.layouts)
@@ -170,7 +157,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
 
     # operations
 
-    @ours
+    @never_compile
     def __torch_dispatch__(
         self,
         func: OpOverload,
@@ -180,7 +167,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
     ) -> Any:
         """Record an operation and carry it out."""
         kwargs = kwargs or {}
-        if self.ignoring:
+        if self.own.depth:
             return func(*args, **kwargs)
         writes = written_tensors(func, args, kwargs)
         if self._paused:
@@ -322,7 +309,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
             return
         self._attributed.add(number)
         if isinstance(node, torch.autograd.function.BackwardCFunction):
-            cls = getattr(node, "_forward_cls", None)
+            cls = forward_class(node)
             for call in reversed(self.tape.functions):
                 if call.cls is cls and self._made_by(call, number):
                     call.outputs.setdefault(tensor.output_nr, number)
@@ -331,9 +318,9 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
 
     def note_hooks(self, tensor: Tensor, number: int) -> None:
         """Remember the functions that are registered for a tensor's gradient."""
-        hooks = tensor._backward_hooks
+        hooks = gradient_hooks(tensor)
         if hooks:
-            self.tape.hooks[number] = list(hooks.values())
+            self.tape.hooks[number] = hooks
 
     def _made_by(self, call: FunctionCall, number: int) -> bool:
         made = self.tape.operations[call.first : call.last + 1]

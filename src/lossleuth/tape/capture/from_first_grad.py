@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
-from lossleuth.tape.capture.compiler_marks import ours
+from lossleuth.tape.capture.compiler_marks import never_compile
 from lossleuth.tape.capture.dispatch import Capture
 from lossleuth.tape.op_schemas import tensors_in
+from lossleuth.torch_internals import OpOverload
 
 
 class PatientCapture(Capture):  # type: ignore[no-untyped-call]  # untyped base
@@ -17,7 +17,7 @@ class PatientCapture(Capture):  # type: ignore[no-untyped-call]  # untyped base
 
     waiting = True
 
-    @ours
+    @never_compile
     def __torch_dispatch__(
         self,
         func: OpOverload,
@@ -26,7 +26,7 @@ class PatientCapture(Capture):  # type: ignore[no-untyped-call]  # untyped base
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Record an operation, if it is time, and carry it out."""
-        if self.waiting and not self.ignoring:
+        if self.waiting and not self.own.depth:
             tensors = tensors_in((args, kwargs or {}))
             # `.data` detaches: what comes of it has no gradient.
             cut = func is torch.ops.aten.detach.default or not torch.is_grad_enabled()

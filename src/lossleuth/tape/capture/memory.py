@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
 
 from lossleuth.tape.op_schemas import is_fused_attention, is_random, written_arguments
+from lossleuth.torch_internals import OpOverload, memory_key
 
 READ = torch.ops.aten._local_scalar_dense.default
 
@@ -44,7 +44,7 @@ def kept_results(func: OpOverload, inputs: list[Tensor], results: tuple[Any, ...
 def memory_of(tensor: Tensor) -> int | None:
     """Something that tensors in the same memory share, while one of them is there."""
     try:
-        return int(tensor.untyped_storage()._cdata)
+        return memory_key(tensor)
     except (NotImplementedError, RuntimeError):
         return None
 

@@ -8,17 +8,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _python_dispatch as dispatch
 
-from lossleuth.tape.capture.compiler_marks import ours
-from lossleuth.tape.capture.compiler_off import STANCE
+from lossleuth.tape.capture.compiler_marks import never_compile
+from lossleuth.tape.capture.compiler_off import COMPILER_OFF
 from lossleuth.tape.capture.dispatch import Capture
 from lossleuth.tape.capture.from_first_grad import PatientCapture
 from lossleuth.tape.capture.opaque_losses import recognise_loss, value_of
+from lossleuth.tape.capture.own_work import OwnWork
 from lossleuth.tape.capture.source_frames import place_of
 from lossleuth.tape.op_schemas import tensors_in
 from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.window import Backward, Gradients, Update, Window
+from lossleuth.torch_internals import leave_mode, without_modes
 
 # Results of modules whose gradients are kept, and how many numbers those may have.
 MOST_BOUNDARIES = 64
@@ -28,13 +29,14 @@ MOST_NUMBERS = 1 << 23
 class Recorder:
     """Begins with the first forward pass of a step and ends after its last update.
 
-    What comes between that and the next step may belong to either: then there is one `beside`. One
-    that is `patient` is started before an update by hand, and begins with what comes after it.
+    What comes between that and the next step may belong to either: then two are at work side by
+    side, and the same `own` work is left out of both. One that is `patient` is started before an
+    update by hand, and begins with what comes after it.
     """
 
-    def __init__(self, step: int, beside: Recorder | None = None, *, patient: bool = False) -> None:
+    def __init__(self, step: int, own: OwnWork | None = None, *, patient: bool = False) -> None:
         kind = PatientCapture if patient else Capture
-        self.capture: Capture = kind(None if beside is None else beside.capture)
+        self.capture: Capture = kind(own)
         self.window = Window(step, self.capture.tape)
         self._entered = False
         self._hooks: list[Any] = []
@@ -45,7 +47,7 @@ class Recorder:
 
     def start(self) -> None:
         """Record from now on."""
-        STANCE.aside()
+        COMPILER_OFF.acquire()
         self.capture.__enter__()  # type: ignore[no-untyped-call]  # untyped base
         self._entered = True
 
@@ -54,12 +56,8 @@ class Recorder:
         if not self._entered:
             return
         self._entered = False
-        above = []
-        while (mode := dispatch._pop_mode()) is not self.capture:
-            above.append(mode)
-        for mode in reversed(above):
-            dispatch._push_mode(mode)
-        STANCE.back()
+        leave_mode(self.capture)
+        COMPILER_OFF.release()
 
     def forget(self) -> None:
         """Leave nothing on the program's graph, and nothing to look at."""
@@ -138,7 +136,7 @@ class Recorder:
     def _recognise_losses(self) -> None:
         """Losses of compiled kernels, while what they have computed is still there."""
         tape = self.window.tape
-        with dispatch._disable_current_modes(), neutral(wide=False, gradients=False):
+        with without_modes(), neutral(wide=False, gradients=False):
             for call in tape.functions[self._recognised :]:
                 for number in call.outputs.values():
                     recognise_loss(tape, call, number, value_of(self.capture.tensor(number)))
@@ -176,7 +174,7 @@ class Recorder:
         """An optimizer is about to use the gradients."""
         capture = self.capture
         capture.pause()
-        with dispatch._disable_current_modes(), torch.no_grad():
+        with without_modes(), torch.no_grad():
             groups = [
                 {k: v for k, v in g.items() if k != "params"} | {"count": len(g["params"])}
                 for g in optimizer.param_groups
@@ -210,7 +208,7 @@ class Recorder:
         """It has made its update."""
         if self.window.updates and self.window.updates[-1].optimizer is optimizer:
             update = self.window.updates[-1]
-            with dispatch._disable_current_modes(), torch.no_grad():
+            with without_modes(), torch.no_grad():
                 update.after = [p.detach().clone() for p in update.parameters]
                 # The rule of torch's own is known without.
                 if not type(optimizer).__module__.startswith("torch.optim"):
@@ -221,7 +219,7 @@ class Recorder:
 
 
 def _gradients(parameters: dict[int, Tensor]) -> Gradients:
-    with dispatch._disable_current_modes(), torch.no_grad():
+    with without_modes(), torch.no_grad():
         return {
             number: None if p.grad is None else p.grad.detach().clone()
             for number, p in parameters.items()
@@ -236,9 +234,9 @@ def _copied(state: Any) -> dict[str, Any]:
 
 
 def _keeper(call: Any) -> Any:
-    @ours
+    @never_compile
     def keep(gave: Sequence[Tensor | None], given: Sequence[Tensor | None]) -> None:
-        with dispatch._disable_current_modes():
+        with without_modes():
             call.gave = [None if g is None else g.detach().clone() for g in gave]
             call.given = [None if g is None else g.detach().clone() for g in given]
 
@@ -246,20 +244,20 @@ def _keeper(call: Any) -> Any:
 
 
 def _taker(run: Backward, number: int, which: int) -> Any:
-    @ours
+    @never_compile
     def take(gradients: Sequence[Tensor | None]) -> None:
         gradient = gradients[which]
         if gradient is not None:
-            with dispatch._disable_current_modes():
+            with without_modes():
                 run.at_boundaries[number] = gradient.detach().clone()
 
     return take
 
 
 def _holder(run: Backward, number: int) -> Any:
-    @ours
+    @never_compile
     def hold(gradient: Tensor) -> None:
-        with dispatch._disable_current_modes():
+        with without_modes():
             run.hooked[number] = gradient.detach().clone()
 
     return hold

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map_only
 
 from lossleuth.tape.op_schemas import is_fused_attention, is_random, is_view
 from lossleuth.tape.replay.clean_state import neutral
@@ -29,6 +28,7 @@ from lossleuth.tape.replay.substitutes import (
     named_arguments,
 )
 from lossleuth.tape.tape import Operation, Ref, Tape
+from lossleuth.torch_internals import map_only
 
 aten = torch.ops.aten
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -195,7 +195,7 @@ class _Pass:
         before = args
         if self._each is not None and operation.written:
             # What is written in place is not there any more afterwards.
-            before = tree_map_only(Tensor, Tensor.clone, args)
+            before = map_only(Tensor, Tensor.clone, args)
         result = self._result(operation, args, kwargs)
         if self._each is not None:
             self._each(

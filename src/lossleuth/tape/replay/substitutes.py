@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
 
 from lossleuth.tape.op_schemas import short_name
+from lossleuth.torch_internals import OpOverload, packet_of, schema_of
 
 Arguments = dict[str, Any]
 
@@ -23,7 +23,7 @@ def named_arguments(
 ) -> Arguments:
     """Arguments by their names in the schema, with defaults filled in."""
     found: Arguments = {}
-    for position, argument in enumerate(operation._schema.arguments):
+    for position, argument in enumerate(schema_of(operation).arguments):
         if position < len(args):
             found[argument.name] = args[position]
         elif argument.name in kwargs:
@@ -83,12 +83,12 @@ def half_to_float(operation: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ..
 
 def functional(operation: OpOverload) -> Callable[..., Any] | None:
     """The variant that returns its result, of an operation that writes it to `out`."""
-    packet = operation._overloadpacket
+    packet = packet_of(operation)
     # Types beside names: add.Tensor and add.Scalar differ in nothing else.
-    wanted = [(a.name, str(a.type)) for a in operation._schema.arguments if not a.is_out]
-    for name in packet.overloads():  # type: ignore[no-untyped-call]  # untyped in torch
+    wanted = [(a.name, str(a.type)) for a in schema_of(operation).arguments if not a.is_out]
+    for name in packet.overloads():
         candidate = getattr(packet, name)
-        schema = candidate._schema
+        schema = schema_of(candidate)
         found = [(a.name, str(a.type)) for a in schema.arguments]
         if not schema.is_mutable and found == wanted:
             return candidate  # type: ignore[no-any-return]  # torch types overloads as Any

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lossleuth.observe.child.watch import STARTUP_FOLDER
+from lossleuth.observe.request import STARTUP_FOLDER
 
 
 def run(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:

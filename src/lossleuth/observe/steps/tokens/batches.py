@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from lossleuth.native.handles import is_inside_transform
 from lossleuth.native.tokens import TokenReader
 from lossleuth.observe.provenance.value_origins import token_run
-from lossleuth.observe.steps.clipping import unwrapped
 from lossleuth.observe.steps.step import StepWindow, integer_tensors
 from lossleuth.observe.steps.tokens.bigram import TokenPairs
 from lossleuth.observe.steps.tokens.unigram import TargetCounts
+from lossleuth.torch_internals import outside_transforms, unwrapped, version_of
 
 # More are not kept alive; they are looked at early.
 MOST_WAITING = 8
@@ -45,7 +44,7 @@ class Batches:
     def loaded(self, batch: Any) -> None:
         """A data loader gave a batch; it counts until tokens are seen in a lookup."""
         if not self._sees_lookups:
-            self._tokens.extend((tensor, tensor._version) for tensor in integer_tensors(batch))
+            self._tokens.extend((tensor, version_of(tensor)) for tensor in integer_tensors(batch))
 
     def looked_up(self, tokens: Any) -> bool:
         """Integers were looked up in a table; whether the time has come to look at them."""
@@ -54,7 +53,7 @@ class Batches:
                 self._sees_lookups = True
                 self._tokens.clear()
             tokens = unwrapped(tokens)
-            self._tokens.append((tokens, tokens._version))
+            self._tokens.append((tokens, version_of(tokens)))
         return len(self._tokens) > MOST_WAITING
 
     def compared(self, scores: Tensor, targets: Any, ignored: int) -> bool:
@@ -63,7 +62,7 @@ class Batches:
             shape = scores.shape
             classes = shape[0 if len(shape) == 1 else 1]
             targets = unwrapped(targets)
-            self._targets.append((targets, targets._version, ignored, classes))
+            self._targets.append((targets, version_of(targets), ignored, classes))
         return len(self._targets) > MOST_WAITING
 
     def look(self, window: StepWindow) -> None:
@@ -72,7 +71,7 @@ class Batches:
             return
         if is_inside_transform():
             # Inside a transform of `torch.func` every result of ours would be wrapped too.
-            with temporarily_clear_interpreter_stack():
+            with outside_transforms():
                 self._look(window)
         else:
             self._look(window)
@@ -85,7 +84,7 @@ class Batches:
         tokens, self._tokens = self._tokens, []
         targets, self._targets = self._targets, []
         for tensor, version in tokens:
-            if tensor._version == version:
+            if version_of(tensor) == version:
                 seen = self._reader.fingerprint(tensor)
                 # Position ids ascend by one along a row; they say nothing about the batch.
                 # Neither does a lookup that is the same everywhere.
@@ -98,7 +97,7 @@ class Batches:
                         self.row = int(tensor.shape[-1])
         for tensor, version, ignored, classes in targets:
             window.classes = classes
-            if tensor._version == version:
+            if version_of(tensor) == version:
                 count = self._reader.supervised(tensor, ignored)
                 window.supervised = (window.supervised or 0) + count
                 window.unsupervised += not count

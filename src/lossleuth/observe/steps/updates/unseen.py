@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -20,6 +20,8 @@ class UnseenUpdates:
     def __init__(self, table: ParameterTable, made: Collection[torch.optim.Optimizer]) -> None:
         self._table = table
         self._made = made
+        # Called for each update that was found.
+        self.when_found: Callable[[], None] = lambda: None
         self._backwards = 0
         # Parameters of optimizers, until one of those makes an update.
         self.resting: Resting | None = None
@@ -39,6 +41,15 @@ class UnseenUpdates:
         # An optimizer that was made will most likely be used; if it is not, look for ourselves.
         if not self._made or self._backwards > PATIENCE:
             self._table.note_roots(roots)
+
+    def found(self) -> list[str]:
+        """By whom parameters were updated since the last backward pass, with no hook called."""
+        if not self.are_looked_for:
+            return []
+        found = self._table.hand_updates()
+        for _ in found:
+            self.when_found()
+        return found
 
     def optimizer_updated(self) -> None:
         """A hook has told of an update."""

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from lossleuth.agents.descendants import descendants, end
+from lossleuth.process_tree import descendants, end
 
 # Starts a process in a session of its own, says both numbers, and does not listen to Ctrl-C.
 DEAF = """

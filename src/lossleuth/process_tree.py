@@ -8,8 +8,23 @@ import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 PROCESSES = Path("/proc")
+
+
+class Started(Protocol):
+    """A process that leads a session of its own, as `subprocess.Popen` shows it."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code, or `subprocess.TimeoutExpired`."""
 
 
 def end(process: subprocess.Popen[bytes], patience: float) -> None:
@@ -19,10 +34,17 @@ def end(process: subprocess.Popen[bytes], patience: float) -> None:
             process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=patience)
+    kill(process)
+
+
+def kill(process: Started) -> None:
+    """Kill a process that leads a session, with everything that it started, and wait for it.
+
+    Of one that has ended by itself, what is left in its session is killed: its number may be
+    somebody else's by now, so its children are not looked for.
+    """
     if process.poll() is None:
-        # The process first: it could start others.
         _kill([process.pid, *descendants(process.pid)])
-    # Those of its own session that outlived it.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
@@ -30,7 +52,7 @@ def end(process: subprocess.Popen[bytes], patience: float) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes that stem from this one, nearest first; none where that is not told."""
+    """All processes that stem from this one, nearest first; none where there is no /proc."""
     parents = _parents()
     found, row = list[int](), [pid]
     while row:

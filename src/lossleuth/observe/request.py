@@ -1,0 +1,60 @@
+"""What the parent asks of the process that it starts: the parent builds it, the child reads it.
+
+It travels in the environment, so that children started by `spawn`, torchrun or a launcher are
+watched like their parent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "LOSSLEUTH_WATCH"
+STARTUP_FOLDER = str(Path(__file__).parent / "child" / "startup")
+
+
+@dataclass(frozen=True)
+class WatchRequest:
+    """What to record, and where."""
+
+    directory: str
+    header: dict[str, Any]
+    process: int
+    activations: bool = False
+    tape: tuple[int, ...] = ()
+    # Steps of which only the true loss is wanted.
+    loss_steps: tuple[int, ...] = ()
+    # When to stop: after so many steps or seconds of training.
+    stop_steps: int | None = None
+    stop_seconds: float | None = None
+    # Added to the script's seeds; None leaves everything to the script.
+    seed_shift: int | None = None
+    # Whether to look for steps that are made without autograd.
+    by_hand: bool = False
+    # A scratch folder, for runs that must not write to the user's files.
+    scratch: str | None = None
+    # Interventions by name with their options.
+    changes: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+    def __post_init__(self) -> None:
+        # JSON knows lists only.
+        for name in ("tape", "loss_steps"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        changes = tuple((name, dict(options)) for name, options in self.changes)
+        object.__setattr__(self, "changes", changes)
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether only losses are wanted: where things came from was seen before."""
+        return bool(self.loss_steps) and not self.tape
+
+    def environment(self) -> dict[str, str]:
+        """Variables that make this request reach every process that the script starts."""
+        paths = [STARTUP_FOLDER, os.environ.get("PYTHONPATH", "")]
+        return {
+            VARIABLE: json.dumps(asdict(self)),
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        }

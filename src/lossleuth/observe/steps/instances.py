@@ -1,0 +1,26 @@
+"""Optimizers and schedulers that the program has made, and where it made them."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+
+class Instances:
+    """Knows them as long as the program keeps them."""
+
+    def __init__(self) -> None:
+        self.optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
+        self.schedulers: weakref.WeakSet[Any] = weakref.WeakSet()
+        # The line of the user's code that made each.
+        self.places: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+    def idle_besides(self, used: list[torch.optim.Optimizer]) -> list[str]:
+        """The kinds of optimizers that were made and are not among these."""
+        return [type(o).__name__ for o in self.optimizers if o not in used]
+
+    def schedules(self) -> list[list[Any]]:
+        """Each scheduler by its kind, with how often it was stepped."""
+        return [[type(s).__name__, int(getattr(s, "last_epoch", -1))] for s in self.schedulers]
