@@ -2,7 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Two stages of one environment: what `lossleuth` itself needs, and what its tests need on top.
+DEMO_READY := $(VENV)/demo-ready
 READY := $(VENV)/ready
+# torch is named on every pip command: elsewhere the default index may offer a build for GPUs.
+PIP_INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt torch==2.13.0
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test bench lint format types unit slow browser picture clean
@@ -12,12 +16,16 @@ help:  ## list the targets
 
 NATIVE := hatch_build.py $(wildcard src/lossleuth/native/*.cpp src/lossleuth/native/*.h)
 
-$(READY): pyproject.toml constraints.txt $(NATIVE)
+$(DEMO_READY): pyproject.toml constraints.txt $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt torch==2.13.0 --editable '.[dev]'
+	$(PIP_INSTALL) --editable .
 	@touch $@
 
-demo: $(READY)  ## judge a founding case: what was believed, what is true, what proves it
+$(READY): $(DEMO_READY)
+	$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+demo: $(DEMO_READY)  ## judge a founding case: what was believed, what is true, what proves it
 	$(BIN)/lossleuth demo
 
 test: lint types unit  ## lint, format check, strict types, tests
