@@ -10,7 +10,7 @@ from pathlib import Path
 from lossleuth.catalogue import cause as cause_of
 from lossleuth.catalogue import causes, page
 from lossleuth.examiner.examination import Examination, Request, known_causes
-from lossleuth.examiner.progress import Telling
+from lossleuth.examiner.progress import ProgressPrinter
 from lossleuth.files import make_directory
 from lossleuth.judge.verdict import Verdict
 from lossleuth.observe.launch.executor import Background
@@ -44,8 +44,8 @@ def examine_script(
     jobs = max(1, min(MOST_JOBS, os.cpu_count() or 1))
     background = Background(program, jobs, forks=True)
     try:
-        with Telling(quiet=quiet, as_json=as_json) as told:
-            verdict = Examination(background, request, told).run()
+        with ProgressPrinter(quiet=quiet, as_json=as_json) as report_progress:
+            verdict = Examination(background, request, report_progress).run()
     finally:
         background.close()
     verdict.write(directory)

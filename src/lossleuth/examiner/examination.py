@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lossleuth.catalogue import causes as all_causes
 from lossleuth.examiner.load_evidence import evidence_of
+from lossleuth.examiner.progress import RuledOut
 from lossleuth.examiner.trials import TAPED, Measured, RunKey, Trials
 from lossleuth.judge.choosing import (
     MOST_STEPS,
@@ -53,7 +54,7 @@ MOST_CURED_TAPED = 30
 OBSERVING = 0.4
 MOST_ROUNDS = 3
 
-Told = Callable[[str], None]
+Told = Callable[[str | RuledOut], None]
 
 
 @dataclass(frozen=True)
@@ -113,12 +114,14 @@ class Examination:
                 if cure is None or last or not self._has_time(0.25):
                     break
                 cures = (*cures, cure)
-                self._told(f"looking again with {cure.sentence} in, for a second fault")
+                self._told(
+                    f"re-running with the fix {cure.sentence} applied, to look for a second fault"
+                )
                 try:
                     evidence = self._observe(self._request.out / f"cured{round_number + 1}", cures)
                     evidence = replace(evidence, cures=cures)
                 except BadInput as reason:
-                    self._told(f"with {cure.sentence} in, it does not train: {reason}")
+                    self._told(f"with the fix {cure.sentence} applied it does not train: {reason}")
                     break
                 judgements = self._judge(evidence, cured=True)
             first, state = self._learns(first, known)
@@ -129,7 +132,7 @@ class Examination:
 
     def _interrupt(self) -> None:
         self.interrupted = True
-        self._told("ended by Ctrl-C: what is known so far follows")
+        self._told("interrupted: judging what was seen so far")
 
     # observing
 
@@ -176,7 +179,7 @@ class Examination:
 
     def _observe_hands(self, plan: Plan, reason: BadInput) -> Evidence:
         """Without a backward pass and an optimizer, a program may train all the same."""
-        self._told("no backward pass was seen: looking for updates that are made by hand")
+        self._told("no backward pass seen: looking for updates made by hand")
         directory = plan.directory.with_name(OBSERVED_BY_HAND)
         (finished,) = self._executor.run([replace(plan, directory=directory, by_hand=True)])
         try:
@@ -241,7 +244,8 @@ class Examination:
                 break
             changes, seeds = wishes
             asked |= {(change, seeds) for change in changes}
-            self._told(f"trying {', '.join(c.sentence for c in changes)} on {seeds} seed(s)")
+            on = "1 seed" if seeds == 1 else f"{seeds} seeds"
+            self._told(f"trying {', '.join(c.sentence for c in changes)} on {on}")
             try:
                 answers = trials.run(changes, seeds)
             except KeyboardInterrupt:
@@ -310,7 +314,7 @@ class Examination:
         done = state.learns or found or self.interrupted or has_crashed(evidence)
         if done or not self._tries or not self._has_time(0.1):
             return evidence, state
-        self._told("no cause was found and the loss does not fall: trying to learn one batch")
+        self._told("no cause found and the loss is not falling: trying to overfit one batch")
         trials = self._trials(evidence, (), 99)
         answer = trials.run([OVERFIT], 1)[OVERFIT]
         if isinstance(answer, Effect):
@@ -335,9 +339,8 @@ class Examination:
         return self._until - time.monotonic() > share * self._request.budget
 
     def _tell_ruled_out(self, judgements: dict[str, Judgement]) -> None:
-        refuted = [i for i, j in judgements.items() if j.status is Status.REFUTED]
-        told = f"{len(refuted)} of {len(judgements)} causes ruled out by what was observed"
-        self._told(f"{told}: {', '.join(refuted)}" if refuted else told)
+        refuted = [j for j in judgements.values() if j.status is Status.REFUTED]
+        self._told(RuledOut(len(refuted), len(judgements)))
 
 
 def known_causes(only: Sequence[str]) -> list[Cause]:
