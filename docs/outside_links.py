@@ -1,8 +1,9 @@
-"""A hook of MkDocs: pages of the repository that lie outside `docs/`, and links to its files.
+"""A hook of MkDocs: pages and links outside `docs/`, and no script from a network.
 
 CONTRIBUTING.md and CHANGELOG.md become pages of the site. A link to any other file outside
 `docs/` becomes its path as code; one to a file that is not there is a warning, and `make docs`
-fails on warnings.
+fails on warnings. The one script that Material would fetch from a network, so that the search works
+on pages opened from disk, is replaced by ours.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).parents[1]
 PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
+FETCHED = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
 log = logging.getLogger("mkdocs.hooks.outside_links")
 
 
@@ -45,6 +47,17 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         return f"`{target}`"
 
     return LINK.sub(replace, markdown)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Take the script that stands in for workers from the site itself."""
+    up = posixpath.relpath("assets/file_worker.js", posixpath.dirname(page.file.dest_uri) or ".")
+    return output.replace(FETCHED, f'<script src="{up}"></script>')
+
+
+def on_post_template(output_content: str, template_name: str, config: Any) -> str:
+    """The same for the page that says that there is no such page."""
+    return output_content.replace(FETCHED, '<script src="assets/file_worker.js"></script>')
 
 
 def _as_page(text: str) -> str:

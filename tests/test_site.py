@@ -63,5 +63,5 @@ def test_every_decision_has_its_heading_and_a_line_in_the_index() -> None:
     index = (folder / "README.md").read_text(encoding="utf-8")
     for path in sorted(folder.glob("[0-9]*.md")):
         number, title = path.name[:4], path.read_text(encoding="utf-8").partition("\n")[0]
-        assert title.startswith(f"# {number} – "), path.name
+        assert title.startswith(f"# {number} \N{EN DASH} "), path.name
         assert f"| {number} | [{title[9:]}]({path.name}) |" in index, path.name
