@@ -19,6 +19,7 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).parents[1]
 PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
+COMMENT = re.compile(r"\A\s*<!--.*?-->\s*", re.DOTALL)
 FETCHED = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
 log = logging.getLogger("mkdocs.hooks.outside_links")
 
@@ -32,7 +33,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Replace links that leave `docs/`."""
+    """Replace links that leave `docs/`, and drop the note about who wrote a page."""
     folder = posixpath.join("docs", posixpath.dirname(page.file.src_uri))
 
     def replace(link: re.Match[str]) -> str:
@@ -46,7 +47,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
             log.warning("%s links to %s, which does not exist", page.file.src_uri, target)
         return f"`{target}`"
 
-    return LINK.sub(replace, markdown)
+    # A page that begins with a comment would be called by its file's name.
+    return LINK.sub(replace, COMMENT.sub("", markdown))
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
