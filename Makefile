@@ -61,7 +61,8 @@ picture: $(READY) browser  ## the picture in the README
 
 docs: $(DOCS_READY)  ## the documentation as a site, in site/; fails on a broken link
 	$(BIN)/python docs/reference.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@# Not --quiet: it hides warnings from --strict too, and then no broken link fails.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	$(BIN)/python docs/foreign_urls.py site
 
 format: $(READY)  ## rewrite the sources in the house style
