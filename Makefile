@@ -2,22 +2,36 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Two stages of one environment: what `lossleuth` itself needs, and what its tests need on top.
+DEMO_READY := $(VENV)/demo-ready
 READY := $(VENV)/ready
+DOCS_READY := $(VENV)/docs-ready
+# torch is named on every pip command: elsewhere the default index may offer a build for GPUs.
+PIP_INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint format types unit slow browser compat picture clean
+# `docs` is a folder too.
+.PHONY: help demo docs test bench lint format types unit slow browser compat picture clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/'
 
 NATIVE := hatch_build.py $(wildcard src/lossleuth/native/*.cpp src/lossleuth/native/*.h)
 
-$(READY): pyproject.toml constraints.txt $(NATIVE)
+$(DEMO_READY): pyproject.toml constraints.txt $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt torch==2.13.0 --editable '.[dev]'
+	$(PIP_INSTALL) --editable .
 	@touch $@
 
-demo: $(READY)  ## judge a founding case: what was believed, what is true, what proves it
+$(READY): $(DEMO_READY)
+	$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+$(DOCS_READY): $(DEMO_READY)
+	$(PIP_INSTALL) --editable '.[docs]'
+	@touch $@
+
+demo: $(DEMO_READY)  ## judge a founding case: what was believed, what is true, what proves it
 	$(BIN)/lossleuth demo
 
 test: lint types unit  ## lint, format check, strict types, tests
@@ -48,9 +62,15 @@ compat:  ## the demo and the observing tests with the oldest and the newest torc
 picture: $(READY) browser  ## the picture in the README
 	$(BIN)/python docs/picture.py
 
+docs: $(DOCS_READY)  ## the documentation as a site, in site/; fails on a broken link
+	$(BIN)/python docs/reference.py
+	@# Not --quiet: it hides warnings from --strict too, and then no broken link fails.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/foreign_urls.py site
+
 format: $(READY)  ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:  ## remove the environment and everything made
-	rm -rf $(VENV) .compat runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .compat runs site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,12 +17,12 @@ from lossleuth.types.errors import BadInput
 
 PACKAGES = (
     *("torch", "numpy", "safetensors", "rich", "typer", "tokenizers"),
-    *("pyarrow", "tensorboard", "wandb", "triton"),
+    *("pyarrow", "tensorboard", "wandb", "mcp", "triton"),
 )
 
 
 def findings(runs: Path) -> Iterator[tuple[str, str]]:
-    """Pairs of a thing and what was found of it."""
+    """Names of things, each with what was found."""
     yield "lossleuth", lossleuth.__version__
     yield "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     for package in PACKAGES:
@@ -31,7 +31,7 @@ def findings(runs: Path) -> Iterator[tuple[str, str]]:
     yield from _torch()
     absent = why_absent()
     yield "native kernels", "present" if absent is None else f"absent, torch instead: {absent}"
-    yield "compiler", shutil.which("g++") or "no g++: --compile cannot be used"
+    yield "compiler", shutil.which("g++") or "no g++: `lossleuth train --compile` does not work"
     yield "run directory", _run_directory(runs)
 
 

@@ -1,4 +1,4 @@
-"""The shapes that are promised are those of what is written, and the guide tells of every field."""
+"""The shapes that are promised are those of what is written, and the reference has every field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lossleuth.judge import verdict as written
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.judgement import Judgement, Status, Where, Wrongness
 
-GUIDE = Path(__file__).parents[2] / "docs" / "for-assistants.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def whole() -> dict[str, Any]:
@@ -116,8 +116,9 @@ def test_every_field_says_what_it_is(shape: type[BaseModel]) -> None:
     assert [name for name, field in described.items() if not field.get("description")] == []
 
 
-def test_the_guide_tells_of_every_field_of_a_verdict() -> None:
-    text = GUIDE.read_text(encoding="utf-8")
+def test_the_reference_describes_every_field_of_a_verdict() -> None:
+    pages = ("verdict.md", "mcp.md")
+    text = "".join((DOCS / "reference" / page).read_text(encoding="utf-8") for page in pages)
     shapes = (
         *(answers.Verdict, answers.FoundCause, answers.Where, answers.Wrongness),
         *(answers.Harm, answers.Change, answers.Detail, answers.Examined),
@@ -127,7 +128,7 @@ def test_the_guide_tells_of_every_field_of_a_verdict() -> None:
 
 
 def test_the_example_of_the_guide_names_the_line_it_shows() -> None:
-    text = GUIDE.read_text(encoding="utf-8")
+    text = (DOCS / "for-assistants.md").read_text(encoding="utf-8")
     script = re.findall(r"```python\n(.*?)```", text, re.S)[0].splitlines()
     lines = {int(number) for number in re.findall(r'"line": (\d+)', text)}
     assert ["lr=1.0" in script[line - 1] for line in lines] == [True]

@@ -13,7 +13,7 @@ import pytest
 from lossleuth.agents.gradient_child import as_json, checked
 from lossleuth.types.errors import BadInput
 
-GUIDE = Path(__file__).parents[2] / "docs" / "for-assistants.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "reference" / "mcp.md"
 FILE = """
 import numpy as np
 

@@ -12,7 +12,7 @@ import typer
 
 from lossleuth import __version__
 from lossleuth.cli import app
-from lossleuth.cli.app import plainly
+from lossleuth.cli.app import Group, with_plain_errors
 
 VERBS = [command.name or command.callback.__name__ for command in app.registered_commands]  # type: ignore[union-attr]  # typer always has one of the two
 HEAVY = {"torch", "numpy", "rich", "safetensors", "tokenizers"}
@@ -49,6 +49,29 @@ def test_help_answers_without_loading_anything_heavy(verb: str | None) -> None:
     assert HEAVY & loaded == set()
 
 
+def test_help_shows_every_verb_once_in_its_group_and_run_first(lossleuth: Command) -> None:
+    text = lossleuth("--help").stdout
+    _, *sections = text.partition("Options:")[2].split("\n\n")
+    shown = {}
+    for section in sections:
+        heading, *rows = section.strip().splitlines()
+        shown[heading.removesuffix(":")] = [row.split()[0] for row in rows]
+    assert list(shown) == [group.value for group in Group]
+    visible = [
+        command.name or command.callback.__name__  # type: ignore[union-attr]  # typer always has one of the two
+        for command in app.registered_commands
+        if not command.hidden
+    ]
+    assert sorted(verb for verbs in shown.values() for verb in verbs) == sorted(visible)
+    assert next(iter(shown.values()))[0] == "run"
+
+
+def test_each_verb_is_described_in_one_whole_line_of_80_columns(lossleuth: Command) -> None:
+    text = lossleuth("--help").stdout
+    assert "..." not in text.partition("Options:")[2]
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_the_version_is_printed(lossleuth: Command) -> None:
     assert lossleuth("--version").stdout.strip() == __version__
 
@@ -66,20 +89,59 @@ def test_a_closed_pipe_is_no_crash() -> None:
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("failure", [MemoryError(), OSError(28, "No space", "a.bin")])
-def test_what_the_machine_lacks_is_one_sentence(
-    failure: Exception, capsys: pytest.CaptureFixture[str]
-) -> None:
-    @plainly
+def said_of(failure: BaseException, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a verb that fails so writes on stderr."""
+
+    @with_plain_errors
     def verb() -> None:
         raise failure
 
     with pytest.raises(typer.Exit) as ended:
         verb()
     assert ended.value.exit_code == 2
-    said = capsys.readouterr().err
-    assert said.startswith("lossleuth: expected ")
-    assert said.count("\n") == 1
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("failure", "sentence"),
+    [
+        (MemoryError(), "out of memory: use a smaller batch, model or --rows"),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9"),
+            "out of memory: use a smaller batch, model or --rows",
+        ),
+        (
+            OSError(28, "No space", "a.bin"),
+            "could not read or write a.bin: No space; check the disk and the path",
+        ),
+        (KeyboardInterrupt(), "interrupted; everything saved so far is intact"),
+    ],
+)
+def test_what_the_machine_lacks_is_one_sentence(
+    failure: BaseException, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said_of(failure, capsys) == f"lossleuth: {sentence}\n"
+
+
+def test_a_bug_of_ours_is_called_one_and_leaves_its_traceback(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = said_of(RuntimeError("a wrong turn"), capsys)
+    assert said.startswith("Traceback")
+    assert said.splitlines()[-1].startswith(
+        "lossleuth: internal error, a bug in lossleuth: RuntimeError('a wrong turn')"
+    )
+
+
+@pytest.mark.parametrize("ending", [typer.Exit(1), typer.BadParameter("x")])
+def test_a_verb_may_end_as_it_likes(ending: Exception) -> None:
+    @with_plain_errors
+    def verb() -> None:
+        raise ending
+
+    with pytest.raises(type(ending)) as ended:
+        verb()
+    assert ended.value is ending
 
 
 def test_a_character_that_the_encoding_lacks_is_no_crash() -> None:

@@ -1,4 +1,4 @@
-"""The verbs of a verdict: run, examine, causes, explain."""
+"""The verbs of a verdict: run, rejudge, causes, explain."""
 
 from __future__ import annotations
 
@@ -65,10 +65,12 @@ def test_a_sick_script_ends_with_1_and_can_be_judged_again(
     first = found["causes"][0]
     assert (first["id"], first["status"]) == ("lr_zero", "proven")
     assert first["where"]["file"] == str(script)
-    again = lossleuth("examine", "--json", tmp_path / "out")
-    assert again.returncode == 1
-    assert json.loads(again.stdout)["causes"] == found["causes"]
-    words = lossleuth("examine", tmp_path / "out")
+    # `examine` is the verb's old name.
+    for verb in ("rejudge", "examine"):
+        again = lossleuth(verb, "--json", tmp_path / "out")
+        assert again.returncode == 1
+        assert json.loads(again.stdout)["causes"] == found["causes"]
+    words = lossleuth("rejudge", tmp_path / "out")
     assert words.stdout.startswith("The cause is lr_zero (proven)")
 
 
@@ -80,8 +82,8 @@ def test_a_sick_script_ends_with_1_and_can_be_judged_again(
         (("run", "--steps", "0", "x.py"), "--steps"),
         (("run", "x.py"), "did not come to import torch"),
         (("run",), "Missing argument"),
-        (("examine", "gone"), "expected "),
-        (("examine",), "Missing argument"),
+        (("rejudge", "gone"), "expected "),
+        (("rejudge",), "Missing argument"),
         (("explain", "bad_luck"), "see `lossleuth causes`"),
     ],
 )
@@ -126,10 +128,10 @@ def test_an_interruption_ends_with_a_verdict_and_leaves_nothing_behind(tmp_path:
             break
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    said, told = process.communicate(timeout=30)
+    said, progress = process.communicate(timeout=30)
     assert process.returncode == 0
     assert said.startswith("Cannot tell: ")
-    assert "ended by Ctrl-C" in told
+    assert "interrupted: judging what was seen so far" in progress
     assert json.loads((tmp_path / "out" / "verdict.json").read_text())["status"] == "cannot_tell"
     state = Path(f"/proc/{output.read_text().strip()}/stat")
     assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"

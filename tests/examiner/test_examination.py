@@ -13,6 +13,7 @@ from small_examinations import Recorded, Silent, always, cause, curable, says
 from lossleuth.causes.reasoning import decided_by_trial
 from lossleuth.examiner.examination import Examination
 from lossleuth.examiner.observing import WINDOWS
+from lossleuth.examiner.progress import RuledOut
 from lossleuth.examiner.rejudge import rejudge
 from lossleuth.examiner.request import Request
 from lossleuth.judge.choosing import MAX_TRIAL_STEPS
@@ -30,10 +31,10 @@ ONE, TWO = Change.of("clear_gradients"), Change.of("scale_lr", factor=0.1)
 def examined(
     folder: Path, executor: Recorded, causes: Sequence[Cause], **more: Any
 ) -> tuple[Verdict, Examination, list[str]]:
-    told: list[str] = []
+    told: list[str | RuledOut] = []
     request = Request("train.py", folder / "out", **{"steps": 30, "budget": 60.0, **more})
     examination = Examination(executor, request, told.append, causes)
-    return examination.run(), examination, told
+    return examination.run(), examination, [str(news) for news in told]
 
 
 def flat(plan: RunSpec) -> list[float]:
@@ -55,7 +56,7 @@ def test_a_run_that_learns_and_shows_nothing_is_healthy(tmp_path: Path) -> None:
     assert len(executor.calls) == 1
     (plan,) = executor.calls[0]
     assert plan.tape == tuple(w for w in WINDOWS if w < 30)
-    assert "1 of 1 causes ruled out by what was observed" in told
+    assert str(RuledOut(1, 1)) in told
 
 
 def test_a_suspicion_is_tried_on_all_seeds_and_proven(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_a_second_fault_is_found_with_the_first_cured(tmp_path: Path) -> None:
     found, _, told = examined(tmp_path, executor, causes)
     assert found.ranked == ["a", "b"]
     assert {found.judgements[i].status for i in ("a", "b")} == {Status.PROVEN}
-    assert "looking again with clear_gradients() in, for a second fault" in told
+    assert "re-running with the fix clear_gradients() applied, to look for a second fault" in told
     cured = [call[0] for call in executor.calls if call[0].directory.name.startswith("cured")]
     assert [plan.changes for plan in cured] == [(ONE,), (ONE, TWO)]
     assert {plan.steps for plan in cured} == {min(30, MAX_TRIAL_STEPS)}
@@ -112,7 +113,7 @@ def test_an_interruption_ends_with_what_is_known(tmp_path: Path, at: int) -> Non
     executor = Recorded(flat, interrupted_at=at)
     found, examination, told = examined(tmp_path, executor, [cause("a", curable(ONE))])
     assert examination.interrupted
-    assert told[-1] == "ended by Ctrl-C: what is known so far follows"
+    assert told[-1] == "interrupted: judging what was seen so far"
     # Before anything was seen; during the trial; during the look with the cure in.
     assert found.status == {1: "cannot_tell", 2: "suspected", 3: "proven"}[at]
     assert len(executor.calls) == at
@@ -138,7 +139,7 @@ def test_a_cure_that_keeps_the_program_from_training_does_not_undo_the_proof(
 
     found, _, told = examined(tmp_path, Recorded(starved), [cause("a", curable(ONE))])
     assert found.status == "proven"
-    assert told[-1].startswith("with clear_gradients() in, it does not train: ")
+    assert told[-1].startswith("with the fix clear_gradients() applied it does not train: ")
 
 
 def test_the_first_step_that_goes_wrong_is_recorded_in_a_second_run(tmp_path: Path) -> None:
@@ -246,6 +247,6 @@ def test_a_fault_that_is_plain_is_cured_before_anything_is_tried(tmp_path: Path)
     plain = cause("plain", lambda e: says(Status.REFUTED if e.cures else Status.PROVEN, cure=ONE))
     found, _, told = examined(tmp_path, Recorded(flat), [plain, cause("b", curable(TWO))])
     assert found.ranked == ["plain", "b"]
-    looks = [i for i, sentence in enumerate(told) if "looking again" in sentence]
+    looks = [i for i, sentence in enumerate(told) if "re-running" in sentence]
     tries = [i for i, sentence in enumerate(told) if "trying" in sentence]
     assert looks[0] < tries[0]

@@ -5,37 +5,45 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 
+import pyte
 import pytest
 
-from lossleuth.examiner.progress import Telling
+from lossleuth.examiner.progress import ProgressPrinter, RuledOut
+
+COLUMNS = 60
 
 
 def test_without_a_terminal_every_sentence_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with Telling() as told:
-        told("running it")
-        told("trying [this]")
-    assert capsys.readouterr().err == "  running it\n  trying [this]\n"
+    with ProgressPrinter() as report_progress:
+        report_progress("running it")
+        report_progress(RuledOut(3, 5))
+        report_progress("trying [this]")
+    assert capsys.readouterr().err == "  running it\n  3 of 5 causes ruled out\n  trying [this]\n"
 
 
 def test_quietly_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    with Telling(quiet=True) as told:
-        told("running it")
+    with ProgressPrinter(quiet=True) as report_progress:
+        report_progress("running it")
     assert capsys.readouterr().err == ""
 
 
-def test_in_a_terminal_the_latest_sentence_moves_and_all_are_left_standing() -> None:
+def screens(calls: str) -> tuple[list[str], list[str]]:
+    """What a terminal shows just before the printer ends, and after: lines that are not empty."""
     code = (
-        "import time; from lossleuth.examiner.progress import Telling\n"
-        "with Telling() as told:\n"
-        "    told('running [it]'); time.sleep(0.4); told('trying that'); time.sleep(0.4)"
+        "import time; from lossleuth.examiner.progress import ProgressPrinter, RuledOut\n"
+        f"with ProgressPrinter() as report_progress:\n    {calls}; time.sleep(0.4)"
     )
     parent, child = pty.openpty()
-    subprocess.run([sys.executable, "-c", code], stderr=child, check=True, timeout=60)
+    size = {"COLUMNS": str(COLUMNS), "LINES": "10", "TERM": "xterm"}
+    subprocess.run(
+        [sys.executable, "-c", code], stderr=child, check=True, timeout=60, env=os.environ | size
+    )
     os.close(child)
-    said = b""
+    written = b""
     while True:
         try:
             piece = os.read(parent, 65536)
@@ -43,21 +51,42 @@ def test_in_a_terminal_the_latest_sentence_moves_and_all_are_left_standing() -> 
             break
         if not piece:
             break
-        said += piece
+        written += piece
     os.close(parent)
-    text = said.decode()
-    # Once in motion, more than once, and once at rest.
-    assert text.count("running [it]") > 2
-    assert text.count("trying that") > 2
-    assert "0:00:00" in text
+    # Clearing the line is the last thing that is written.
+    before, _, after = written.decode().rpartition("\x1b[2K")
+    shown = []
+    screen = pyte.Screen(COLUMNS, 10)
+    stream = pyte.Stream(screen)
+    for text in (before, f"\x1b[2K{after}"):
+        stream.feed(text)
+        shown.append([line.rstrip() for line in screen.display if line.strip()])
+    return shown[0], shown[1]
+
+
+def test_in_a_terminal_one_line_says_what_is_done_and_what_is_ruled_out() -> None:
+    moving, left = screens(
+        "report_progress('running [it]'); report_progress(RuledOut(38, 50)); "
+        "report_progress('trying that')"
+    )
+    assert len(moving) == 1
+    assert re.search(r"0:00:0\d 38 of 50 causes ruled out · trying that$", moving[0])
+    assert left == []
+
+
+def test_a_sentence_longer_than_the_terminal_stays_one_line() -> None:
+    moving, left = screens("report_progress('trying ' + 'a, ' * 60)")
+    assert len(moving) == 1
+    assert moving[0].endswith("…") and len(moving[0]) <= COLUMNS
+    assert left == []
 
 
 def test_a_program_that_reads_along_gets_an_object_on_each_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with Telling(as_json=True) as told:
-        told('running "it"')
-        told("trying")
+    with ProgressPrinter(as_json=True) as report_progress:
+        report_progress('running "it"')
+        report_progress(RuledOut(1, 2))
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [line["progress"] for line in lines] == ['running "it"', "trying"]
+    assert [line["progress"] for line in lines] == ['running "it"', "1 of 2 causes ruled out"]
     assert all(line["seconds"] >= 0 for line in lines)

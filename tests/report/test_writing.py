@@ -43,7 +43,7 @@ def test_three_files_say_the_same(tmp_path: Path) -> None:
 
 def test_report_and_examine_work_where_torch_cannot_be_imported(tmp_path: Path) -> None:
     record(tmp_path / "observed", [3.0, 2.0], events=true_losses((1, 2.0)))
-    examined = without_torch("examine", "--json", str(tmp_path))
+    examined = without_torch("rejudge", "--json", str(tmp_path))
     assert examined.stderr == ""
     assert json.loads(examined.stdout)["status"] in ("healthy", "cannot_tell")
     for form in ("html", "md", "json", "csv"):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 import sys
 
-from lossleuth.cli import distilling as distilling
-from lossleuth.cli import instruments as instruments
+# In the order in which `--help` shows their verbs.
+# isort: off
+from lossleuth.cli import verdicts as verdicts
 from lossleuth.cli import records as records
 from lossleuth.cli import training as training
-from lossleuth.cli import verdicts as verdicts
+from lossleuth.cli import distilling as distilling
+from lossleuth.cli import instruments as instruments
 from lossleuth.cli.app import app
+
+# isort: on
 
 
 def main() -> None:

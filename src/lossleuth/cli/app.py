@@ -1,24 +1,62 @@
-"""What all verbs share: the application, plain refusals, and options made of settings."""
+"""What all verbs share: the application, its groups, plain errors, and options from settings."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import sys
+import traceback
 import types
 import typing
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from lossleuth import __version__
 from lossleuth.settings import option_name, rules
 from lossleuth.types.errors import BadInput
 
+if TYPE_CHECKING:
+    from typer._click import Context, HelpFormatter
+
+
+class Group(StrEnum):
+    """Headings of `lossleuth --help`, in the order in which they are shown."""
+
+    DIAGNOSE = "Find out why a run does not learn"
+    SAVED_RUNS = "Read a saved run"
+    CAUSES = "Look up causes"
+    TRAINER = "Train with the reference trainer"
+    TOOLS = "Measure, set up, connect"
+    DEVELOPMENT = "Work on lossleuth itself"
+
+
+class GroupedVerbs(TyperGroup):
+    """Lists the verbs under their headings, without loading rich."""
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write one section for each heading."""
+        shown = {name: verb for name, verb in self.commands.items() if not verb.hidden}
+        # Two spaces before a name, two after it, and two that the formatter keeps free.
+        limit = formatter.width - 6 - max(map(len, shown))
+        for group in Group:
+            rows = [
+                (name.ljust(max(map(len, shown))), verb.get_short_help_str(limit))
+                for name, verb in shown.items()
+                if getattr(verb, "rich_help_panel", None) == group
+            ]
+            with formatter.section(group.value):
+                formatter.write_dl(rows)
+
+
 app = typer.Typer(
-    help="Your loss won't go down. lossleuth finds out why, and proves it.",
+    cls=GroupedVerbs,
+    help="Your loss won't go down. lossleuth runs your training script unchanged, finds out why, "
+    "and proves it.\n\nStart with: lossleuth run train.py --its own --arguments",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -27,19 +65,24 @@ app = typer.Typer(
 
 # Options of every verb that trains.
 TextFiles = Annotated[
-    list[str] | None, typer.Argument(help="text files, as --data", show_default=False)
+    list[str] | None, typer.Argument(help="text files, same as --data", show_default=False)
 ]
-Out = Annotated[Path | None, typer.Option(help="run directory [default: runs/<date>-<time>]")]
+Out = Annotated[
+    Path | None, typer.Option(help="directory of the run [default: runs/<date>-<time>]")
+]
 Config = Annotated[Path | None, typer.Option(help="TOML file with settings")]
 Resume = Annotated[
     Path | None, typer.Option(help="continue the run in this directory, bit for bit")
 ]
-Overwrite = Annotated[bool, typer.Option(help="replace the run in the directory")]
-StepLog = Annotated[bool, typer.Option(help="write record.jsonl, a line per step")]
+Overwrite = Annotated[bool, typer.Option(help="replace the run in that directory")]
+StepLog = Annotated[bool, typer.Option(help="write record.jsonl, one line per step")]
 
 
-def plainly(verb: Callable[..., None]) -> Callable[..., None]:
-    """Turn what cannot be carried out into one sentence on stderr and exit code 2."""
+def with_plain_errors(verb: Callable[..., None]) -> Callable[..., None]:
+    """Turn a failure into one sentence on stderr and exit code 2.
+
+    Only an error of our own also shows its traceback: whoever mends it needs that.
+    """
 
     @functools.wraps(verb)
     def guarded(*args: Any, **kwargs: Any) -> None:
@@ -47,21 +90,36 @@ def plainly(verb: Callable[..., None]) -> Callable[..., None]:
             verb(*args, **kwargs)
         except BadInput as refusal:
             _refuse(str(refusal))
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
         except KeyboardInterrupt:
-            _refuse("expected to finish, found Ctrl-C: what was saved before is whole")
+            _refuse("interrupted; everything saved so far is intact")
         except BrokenPipeError:
             sys.stderr.close()
             raise typer.Exit(2) from None
-        except MemoryError:
-            _refuse("expected to fit into memory, found too little of it: give or ask for less")
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             _refuse(
-                f"expected to read and write files, found {where}{error.strerror or error}: "
+                f"could not read or write {where}{error.strerror or error}; "
                 "check the disk and the path"
             )
+        except Exception as error:
+            if _is_out_of_memory(error):
+                _refuse("out of memory: use a smaller batch, model or --rows")
+            traceback.print_exc()
+            _refuse(f"internal error, a bug in lossleuth: {error!r}; the lines above say where")
 
     return guarded
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether Python, numpy or torch asked for more memory than there is; torch is not imported."""
+    words = ("can't allocate memory", "not enough memory")
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or (isinstance(error, RuntimeError) and any(w in str(error) for w in words))
+    )
 
 
 def _refuse(sentence: str) -> typing.NoReturn:

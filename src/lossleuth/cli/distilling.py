@@ -8,21 +8,22 @@ import typer
 
 from lossleuth.cli.app import (
     Config,
+    Group,
     Out,
     Overwrite,
     Resume,
     StepLog,
     TextFiles,
     app,
-    plainly,
     settings_options,
+    with_plain_errors,
 )
 from lossleuth.reference.distil.settings import DistilSettings
 
 
-@app.command()
+@app.command(rich_help_panel=Group.TRAINER)
 @settings_options(DistilSettings)
-@plainly
+@with_plain_errors
 def distil(
     files: TextFiles = None,
     out: Out = None,
@@ -31,11 +32,11 @@ def distil(
     overwrite: Overwrite = False,
     record: StepLog = False,
     control: Annotated[
-        bool, typer.Option(help="do it again with a shuffled teacher, and compare")
+        bool, typer.Option(help="repeat with a shuffled teacher and compare")
     ] = False,
     **options: Any,
 ) -> None:
-    """Train a student to say what a teacher says, on text files."""
+    """Distil a teacher into a smaller student, on text files."""
     options["data"] = [*(options["data"] or []), *(files or [])] or None
     from lossleuth.reference.distil.commands import run_distillation
 

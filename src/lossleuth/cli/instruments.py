@@ -1,4 +1,4 @@
-"""Verbs for those who work on lossleuth or set it up."""
+"""Verbs that measure, set up and connect; and the lab, for work on lossleuth itself."""
 
 from __future__ import annotations
 
@@ -7,51 +7,65 @@ from typing import Annotated
 
 import typer
 
-from lossleuth.cli.app import app, plainly
+from lossleuth.cli.app import Group, app, with_plain_errors
 
 
-@app.command()
-@plainly
+@app.command(rich_help_panel=Group.DEVELOPMENT)
+@with_plain_errors
 def lab(
-    host: Annotated[list[str] | None, typer.Option(help="only this host (repeat)")] = None,
-    fault: Annotated[list[str] | None, typer.Option(help="only this fault (repeat)")] = None,
+    host: Annotated[
+        list[str] | None, typer.Option(help="only this host program (may be repeated)")
+    ] = None,
+    fault: Annotated[
+        list[str] | None, typer.Option(help="only this fault (may be repeated)")
+    ] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="two faults at once")] = False,
-    invented: Annotated[bool, typer.Option("--invented", help="faults of no cause")] = False,
-    doses: Annotated[bool, typer.Option("--doses", help="how little is still proven")] = False,
-    again: Annotated[bool, typer.Option("--again", help="also what is known")] = False,
+    invented: Annotated[
+        bool, typer.Option("--invented", help="faults that no cause covers")
+    ] = False,
+    doses: Annotated[
+        bool, typer.Option("--doses", help="find the smallest dose that is still proven")
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="re-run cells that already have a result")
+    ] = False,
     budget: Annotated[float, typer.Option(min=1, help="seconds per verdict")] = 120.0,
-    out: Annotated[Path, typer.Option(help="folder of the results")] = Path("docs/lab"),
+    out: Annotated[Path, typer.Option(help="folder for the results")] = Path("docs/lab"),
 ) -> None:
-    """Plant known faults in healthy scripts and keep what is said of them."""
+    """Plant known faults in healthy scripts; record the verdicts."""
     from lossleuth.labs.lab.commands import run_lab
 
     chosen = {"pairs": pairs, "invented": invented, "doses": doses, "again": again}
     run_lab(out, host or [], fault or [], **chosen, budget=budget, show=typer.echo)
 
 
-@app.command()
-@plainly
+@app.command(rich_help_panel=Group.TOOLS)
+@with_plain_errors
 def precision(
     source: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[SOURCE]", help="run directory, checkpoint, or logits as .npy; none: generated"
+            metavar="SOURCE", help="run, checkpoint, or .npy file of logits [default: generated]"
         ),
     ] = None,
     case: Annotated[str | None, typer.Option(help="a founding case about precision: kahan")] = None,
     targets: Annotated[
-        Path | None, typer.Option(help="targets as .npy; none: drawn from the logits")
+        Path | None, typer.Option(help=".npy file of targets [default: sampled from the logits]")
     ] = None,
-    vocabulary: Annotated[int, typer.Option(min=2, help="of generated logits")] = 1000,
-    rows: Annotated[int, typer.Option(min=2, help="rows to look at, at most")] = 1000,
-    dtype: Annotated[str, typer.Option(help="of differences: float32, float64 ...")] = "float32",
-    seed: Annotated[int, typer.Option(min=0, help="of what is drawn")] = 0,
+    vocabulary: Annotated[
+        int, typer.Option(min=2, help="vocabulary size of generated logits")
+    ] = 1000,
+    rows: Annotated[int, typer.Option(min=2, help="use at most this many rows")] = 1000,
+    dtype: Annotated[
+        str, typer.Option(help="type for finite differences: float32, float64 ...")
+    ] = "float32",
+    seed: Annotated[int, typer.Option(min=0, help="random seed")] = 0,
     only: Annotated[
-        list[str] | None, typer.Option(help="sums, formats, range or differences (repeat)")
+        list[str] | None, typer.Option(help="sums, formats, range or differences (may be repeated)")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Measure what rounding and range do to a loss, its gradient and the update."""
+    """Measure what rounding does to loss, gradient and update."""
     from lossleuth.labs.precision.commands import run_precision
 
     run_precision(
@@ -68,22 +82,22 @@ def precision(
     )
 
 
-@app.command()
-@plainly
+@app.command(rich_help_panel=Group.TOOLS)
+@with_plain_errors
 def doctor() -> None:
-    """Print versions, threads, devices, kernels and whether runs can be written."""
+    """Show versions, devices and what is missing here."""
     from lossleuth.doctor import findings
 
-    for thing, found in findings(Path("runs")):
-        typer.echo(f"{thing:<15} {found}")
+    for name, finding in findings(Path("runs")):
+        typer.echo(f"{name:<15} {finding}")
 
 
-@app.command()
-@plainly
+@app.command(rich_help_panel=Group.TOOLS)
+@with_plain_errors
 def mcp() -> None:
-    """Serve coding assistants: run, examine, explain over the Model Context Protocol (stdio).
+    """Serve coding assistants (Model Context Protocol, stdio).
 
-    Only scripts and runs under the present directory can be given.
+    Only scripts and runs below the current directory can be given.
     """
     from lossleuth.record.extras import load
 

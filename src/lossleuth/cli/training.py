@@ -9,23 +9,26 @@ import typer
 
 from lossleuth.cli.app import (
     Config,
+    Group,
     Out,
     Overwrite,
     Resume,
     StepLog,
     TextFiles,
     app,
-    plainly,
     settings_options,
+    with_plain_errors,
 )
 from lossleuth.reference.train.settings import TrainSettings
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="run directory or checkpoint file")]
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", help="directory of the run, or checkpoint file")
+]
 
 
-@app.command()
+@app.command(rich_help_panel=Group.TRAINER)
 @settings_options(TrainSettings)
-@plainly
+@with_plain_errors
 def train(
     files: TextFiles = None,
     out: Out = None,
@@ -42,46 +45,52 @@ def train(
     run_training(options, out, config, resume, overwrite=overwrite, record=record)
 
 
-@app.command()
-@plainly
+@app.command(rich_help_panel=Group.TRAINER)
+@with_plain_errors
 def evaluate(
     run: Run,
-    files: Annotated[list[str] | None, typer.Argument(help="text files, as --data")] = None,
+    files: Annotated[list[str] | None, typer.Argument(help="text files, same as --data")] = None,
     data: Annotated[
-        list[str] | None, typer.Option(help="text files; none: the run's held-back documents")
+        list[str] | None, typer.Option(help="text files [default: the run's validation documents]")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Print the true loss of a checkpoint: nats per token, perplexity, bits per byte."""
+    """Print the true loss of a checkpoint, in nats per token."""
     from lossleuth.reference.train.commands import run_evaluation
 
     run_evaluation(run, [*(data or []), *(files or [])], as_json=json)
 
 
-@app.command()
-@plainly
+@app.command(rich_help_panel=Group.TRAINER)
+@with_plain_errors
 def generate(
     run: Run,
     prompt: Annotated[str, typer.Option(help="text to continue")] = "",
-    tokens: Annotated[int, typer.Option(help="tokens at most")] = 300,
-    temperature: Annotated[float, typer.Option(help="0: always the likeliest token")] = 0.8,
-    top_k: Annotated[int, typer.Option(help="draw from the k likeliest; 0: all")] = 0,
-    top_p: Annotated[float, typer.Option(help="draw from the likeliest that sum to p")] = 1.0,
-    seed: Annotated[int, typer.Option(help="seed of the draws")] = 0,
-    cache: Annotated[bool, typer.Option(help="keep keys and values; same tokens, faster")] = True,
+    tokens: Annotated[int, typer.Option(help="generate at most this many tokens")] = 300,
+    temperature: Annotated[
+        float, typer.Option(help="sampling temperature; 0 takes the most likely token")
+    ] = 0.8,
+    top_k: Annotated[
+        int, typer.Option(help="sample from the k most likely tokens; 0 means all")
+    ] = 0,
+    top_p: Annotated[
+        float, typer.Option(help="sample from the most likely tokens that sum to p")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="random seed")] = 0,
+    cache: Annotated[bool, typer.Option(help="cache keys and values: same tokens, faster")] = True,
 ) -> None:
-    """Let a trained model write."""
+    """Generate text with a trained model."""
     from lossleuth.reference.train.commands import run_generation
 
     run_generation(run, prompt, tokens, temperature, top_k, top_p, seed, cached=cache)
 
 
-@app.command(name="analyze-vocab")
-@plainly
+@app.command(name="analyze-vocab", rich_help_panel=Group.TRAINER)
+@with_plain_errors
 def analyze_vocab(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="text files")],
 ) -> None:
-    """Print what a text holds: tokens per vocabulary size, unknown share, loss floors."""
+    """Print vocabulary sizes and entropies of text files."""
     from lossleuth.reference.train.commands import run_vocabulary_analysis
 
     run_vocabulary_analysis(files)

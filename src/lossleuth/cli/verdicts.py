@@ -1,4 +1,4 @@
-"""Verbs that judge: a script, a saved run, a founding case."""
+"""Verbs that judge: a script, a saved run, a founding case; and what they can find."""
 
 from __future__ import annotations
 
@@ -10,34 +10,42 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lossleuth import __version__
-from lossleuth.cli.app import app, plainly
+from lossleuth.cli.app import Group, Out, app, with_plain_errors
 
 if TYPE_CHECKING:
     from lossleuth.judge.verdict import Verdict
 
 
-@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@plainly
+@app.command(
+    rich_help_panel=Group.DIAGNOSE,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@with_plain_errors
 def run(
-    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="training script, unchanged")],
+    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="your training script")],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="its own arguments")
+        list[str] | None, typer.Argument(metavar="ARGS", help="its own arguments")
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="steps to observe at most")] = 200,
-    budget: Annotated[float, typer.Option(min=1, help="seconds to take at most")] = 120.0,
-    seeds: Annotated[int, typer.Option(min=1, help="paired runs per trial; 3 can prove")] = 3,
-    out: Annotated[
-        Path | None, typer.Option(help="run directory [default: runs/<date>-<time>]")
-    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="observe at most this many steps")] = 200,
+    budget: Annotated[float, typer.Option(min=1, help="seconds to plan with")] = 120.0,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="paired runs per trial (at least 3 are needed for a proof)")
+    ] = 3,
+    out: Out = None,
     trials: Annotated[
-        bool, typer.Option(help="run the script again with one thing changed")
+        bool, typer.Option(help="run the script again with one thing changed, to prove a cause")
     ] = True,
-    only: Annotated[list[str] | None, typer.Option(help="judge only this cause (repeat)")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="judge only this cause (may be repeated)")
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="print verdict.json; progress as JSON lines on stderr")
     ] = False,
 ) -> None:
-    """Find out why a training script does not learn, and prove it."""
+    """Find out why a training script does not learn; prove it.
+
+    Exit code 1: a cause is proven or suspected. 0: healthy, or cannot tell. 2: nothing to judge.
+    """
     if not json:
         typer.echo(f"lossleuth {__version__}: {script}", err=True)
     from lossleuth.examiner.commands import examine_script
@@ -56,40 +64,41 @@ def run(
     _show(verdict, directory, as_json=json)
 
 
-@app.command()
-@plainly
-def examine(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="run directory")],
+@app.command("examine", hidden=True)
+@app.command(rich_help_panel=Group.SAVED_RUNS)
+@with_plain_errors
+def rejudge(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="directory of the run")],
     json: Annotated[bool, typer.Option("--json", help="print verdict.json")] = False,
 ) -> None:
-    """Judge a saved record again, without running anything."""
-    from lossleuth.examiner.rejudge import rejudge
+    """Judge a saved run again, without running anything."""
+    from lossleuth.examiner.rejudge import rejudge as judge_again
 
-    _show(rejudge(run), run, as_json=json)
+    _show(judge_again(run), run, as_json=json)
 
 
-@app.command()
-@plainly
+@app.command(rich_help_panel=Group.DIAGNOSE)
+@with_plain_errors
 def demo(
-    case: Annotated[str, typer.Argument(metavar="[CASE]", help="a founding case")] = "rising_loss",
-    out: Annotated[
-        Path | None, typer.Option(help="run directory [default: runs/<date>-<time>]")
-    ] = None,
+    case: Annotated[
+        str, typer.Argument(metavar="CASE", help="name of a founding case")
+    ] = "rising_loss",
+    out: Out = None,
 ) -> None:
-    """Judge one of the five founding cases and tell its story."""
+    """Run it on a failed training that fooled its authors."""
     from lossleuth.labs.cases.telling import tell
 
     tell(case, out, typer.echo)
 
 
-@app.command()
-@plainly
+@app.command(rich_help_panel=Group.CAUSES)
+@with_plain_errors
 def causes(
     write: Annotated[
-        Path | None, typer.Option(help="write their pages into this folder, as Markdown")
+        Path | None, typer.Option(help="write their pages into this folder as Markdown")
     ] = None,
 ) -> None:
-    """List the causes that are known, with what each needs to be judged."""
+    """List all causes that lossleuth can find."""
     if write is not None:
         from lossleuth.report import cause_pages
 
@@ -101,12 +110,12 @@ def causes(
         typer.echo(line)
 
 
-@app.command()
-@plainly
+@app.command(rich_help_panel=Group.CAUSES)
+@with_plain_errors
 def explain(
     identifier: Annotated[str, typer.Argument(metavar="ID", help="id of a cause")],
 ) -> None:
-    """Print the page of a cause."""
+    """Explain a cause: how it is judged, how to fix it."""
     from lossleuth.examiner.commands import explained
 
     typer.echo(explained(identifier))

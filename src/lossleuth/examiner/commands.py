@@ -10,7 +10,7 @@ from pathlib import Path
 from lossleuth.catalogue import cause as cause_of
 from lossleuth.catalogue import causes, chosen_causes, page
 from lossleuth.examiner.examination import Examination
-from lossleuth.examiner.progress import Telling
+from lossleuth.examiner.progress import ProgressPrinter
 from lossleuth.examiner.request import Request
 from lossleuth.judge.verdict import Verdict
 from lossleuth.observe.launch.executor import Background
@@ -51,8 +51,8 @@ def examine_script(
     jobs = max(1, min(MOST_JOBS, os.cpu_count() or 1))
     background = Background(program, jobs, forks=True)
     try:
-        with Telling(quiet=quiet, as_json=as_json) as told:
-            verdict = Examination(background, request, told).run()
+        with ProgressPrinter(quiet=quiet, as_json=as_json) as report_progress:
+            verdict = Examination(background, request, report_progress).run()
     finally:
         background.close()
     verdict.write(directory)
@@ -67,7 +67,7 @@ def as_json(verdict: Verdict) -> str:
 def listed() -> list[str]:
     """One line for each cause."""
     return [
-        f"{c.stage.value:<15} {c.id:<27} {c.summary} (needs {', '.join(c.needs_by_name)})"
+        f"{c.stage.value:<15} {c.id:<27} {c.summary} (needs {', '.join(c.needs_by_name) or 'steps'})"
         for c in causes()
     ]
 

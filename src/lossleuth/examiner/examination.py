@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lossleuth.catalogue import chosen_causes
 from lossleuth.examiner.observing import Look, Observing
+from lossleuth.examiner.progress import RuledOut
 from lossleuth.examiner.request import Budget, Request
 from lossleuth.examiner.saved_examination import SavedExamination, SavedLook
 from lossleuth.examiner.trials import Measured, RunKey, Trials
@@ -46,7 +47,7 @@ class Examination:
         self,
         executor: Executor,
         request: Request,
-        progress: Callable[[str], None] = lambda _: None,
+        progress: Callable[[str | RuledOut], None] = lambda _: None,
         causes: Sequence[Cause] | None = None,
     ) -> None:
         self._executor = executor
@@ -89,11 +90,13 @@ class Examination:
         number = len(self._looks)
         if number == MAX_LOOKS or not self._budget.has(LOOK_SHARE):
             return False
-        self._progress(f"looking again with {cure.sentence} in, for a second fault")
+        self._progress(
+            f"re-running with the fix {cure.sentence} applied, to look for a second fault"
+        )
         try:
             look = self._observing.cured(number, (*self._evidence.cures, cure))
         except BadInput as reason:
-            self._progress(f"with {cure.sentence} in, it does not train: {reason}")
+            self._progress(f"with {fix} it does not train: {reason}")
             return False
         self._looks.append(look)
         return True
@@ -103,7 +106,7 @@ class Examination:
         unfinished = None if self._looks else self._observing.unfinished()
         if unfinished is not None:
             self._looks.append(unfinished)
-        self._progress("ended by Ctrl-C: what is known so far follows")
+        self._progress("interrupted: judging what was seen so far")
 
     # deciding
 
@@ -142,7 +145,8 @@ class Examination:
                 break
             asked |= {(change, wish.seeds) for change in wish.changes}
             names = ", ".join(change.sentence for change in wish.changes)
-            self._progress(f"trying {names} on {wish.seeds} seed(s)")
+            seeds = "1 seed" if wish.seeds == 1 else f"{wish.seeds} seeds"
+            self._progress(f"trying {names} on {seeds}")
             self._count(trials.run(wish.changes, wish.seeds))
             proven = [j for j in self._judgements().values() if j.status is Status.PROVEN]
             if any(judgement.harm for judgement in proven):
@@ -171,7 +175,7 @@ class Examination:
         first = self._looks[0].evidence
         if not self._may_try(TRIAL_SHARE) or not is_unexplained(self._causes, known, first):
             return
-        self._progress("no cause was found and the loss does not fall: trying to learn one batch")
+        self._progress("no cause found and the loss is not falling: trying to overfit one batch")
         trials = self._trials(self._request.run.overfit, first)
         found = trials.run([OVERFIT], 1)[OVERFIT]
         if isinstance(found, Effect):
@@ -226,4 +230,4 @@ class Examination:
     def _report_ruled_out(self) -> None:
         judgements = self._judgements()
         refuted = [j for j in judgements.values() if j.status is Status.REFUTED]
-        self._progress(f"{len(refuted)} of {len(judgements)} causes ruled out by what was observed")
+        self._progress(RuledOut(len(refuted), len(judgements)))

@@ -130,7 +130,7 @@ class Observing:
 
     def _by_hand(self, plan: RunSpec, reason: BadInput) -> Look:
         """Without a backward pass and an optimizer, a program may train all the same."""
-        self._progress("no backward pass was seen: looking for updates that are made by hand")
+        self._progress("no backward pass seen: looking for updates made by hand")
         directory = self._request.run.observed_by_hand
         (finished,) = self._executor.run([replace(plan, directory=directory, by_hand=True)])
         try:

@@ -1,6 +1,6 @@
-"""What is being done, while it is done: a moving line in a terminal, plain lines elsewhere.
+"""Shows what `run` is doing: one moving line in a terminal, plain lines elsewhere.
 
-Programs that read along get JSON, one object on each line.
+Programs that read along get JSON, one object per line.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -15,55 +16,73 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
-class Telling:
-    """Called with each sentence; the latest moves until the next one comes.
+@dataclass(frozen=True)
+class RuledOut:
+    """How many causes are ruled out so far; their ids and reasons are in the report.
 
-    >>> with Telling(quiet=True) as told:
-    ...     told("nothing is shown")
+    >>> str(RuledOut(38, 50))
+    '38 of 50 causes ruled out'
+    """
+
+    count: int
+    causes: int
+
+    def __str__(self) -> str:
+        return f"{self.count} of {self.causes} causes ruled out"
+
+
+class ProgressPrinter:
+    """Call it with a sentence for each thing that is begun, and with what is ruled out.
+
+    >>> with ProgressPrinter(quiet=True) as report_progress:
+    ...     report_progress("nothing is shown")
     """
 
     def __init__(self, *, quiet: bool = False, as_json: bool = False) -> None:
         self._quiet = quiet
         self._as_json = as_json
         self._began = time.monotonic()
-        self._shown: Progress | None = None
+        self._moving: Progress | None = None
         self._task: TaskID | None = None
-        self._latest: str | None = None
+        self._sentence = "starting"
+        self._ruled_out: RuledOut | None = None
 
-    def __enter__(self) -> Telling:
-        """Begin to move, if there is somebody to see it."""
+    def __enter__(self) -> ProgressPrinter:
+        """Start the moving line, if there is a terminal to show it."""
         if not self._quiet and not self._as_json and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+            from rich.table import Column
 
-            self._shown = Progress(
+            # A sentence that is too long for the terminal is cut: one line stays one line.
+            one_line = Column(no_wrap=True, overflow="ellipsis")
+            self._moving = Progress(
                 SpinnerColumn(),
-                TextColumn("{task.description}", markup=False),
                 TimeElapsedColumn(),
+                TextColumn("{task.description}", markup=False, table_column=one_line),
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._shown.start()
+            self._task = self._moving.add_task(self._line(), total=None)
+            self._moving.start()
         return self
 
-    def __call__(self, sentence: str) -> None:
-        """Say what is being done now."""
+    def __call__(self, news: str | RuledOut) -> None:
+        """Show what is being done now, or what is ruled out by now."""
         if self._quiet:
             return
         if self._as_json:
             seconds = round(time.monotonic() - self._began, 1)
-            line = json.dumps({"progress": sentence, "seconds": seconds})
+            line = json.dumps({"progress": str(news), "seconds": seconds})
             print(line, file=sys.stderr, flush=True)
-            return
-        if self._shown is None:
-            print(f"  {sentence}", file=sys.stderr, flush=True)
-            return
-        self._leave_latest()
-        self._latest = sentence
-        if self._task is None:
-            self._task = self._shown.add_task(sentence, total=None)
+        elif self._moving is None or self._task is None:
+            print(f"  {news}", file=sys.stderr, flush=True)
         else:
-            self._shown.update(self._task, description=sentence)
+            if isinstance(news, RuledOut):
+                self._ruled_out = news
+            else:
+                self._sentence = news
+            self._moving.update(self._task, description=self._line())
 
     def __exit__(
         self,
@@ -71,12 +90,11 @@ class Telling:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Leave the last sentence standing still."""
-        if self._shown is not None:
-            self._shown.stop()
-            self._leave_latest()
+        """Clear the moving line: the verdict takes its place."""
+        if self._moving is not None:
+            self._moving.stop()
 
-    def _leave_latest(self) -> None:
-        if self._latest is not None and self._shown is not None:
-            self._shown.console.print(f"  {self._latest}", markup=False, highlight=False)
-            self._latest = None
+    def _line(self) -> str:
+        if self._ruled_out is None:
+            return self._sentence
+        return f"{self._ruled_out} · {self._sentence}"
