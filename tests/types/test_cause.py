@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from any_finding import every_kind, finding
 
 from lossleuth.findings.data import Alignment, Padding
@@ -53,4 +55,5 @@ def test_a_limit_is_its_number_and_knows_where_it_comes_from() -> None:
     limit = Limit(0.9, "least share of steps", "lab: healthy at most 0.1")
     assert limit == 0.9 and limit.bounds == "least share of steps"
     assert Limit(1, "anything").source == BY_HAND
+    assert copy.deepcopy(limit).bounds == limit.bounds
     assert CAUSE.needs_by_name == ("alignment",)

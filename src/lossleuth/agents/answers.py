@@ -26,6 +26,11 @@ from lossleuth.types import change, judgement
 
 # Strict JSON has no NaN and no infinity: they are written as words.
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
+# What is written beside the fields of a type: sentences once more, for programs.
+FURTHER = {
+    "intervention": "The change by the name of an intervention and its options.",
+    "cure_intervention": "The cure by the name of an intervention and its options.",
+}
 Outcome = Literal["pass", "fail", "cannot tell"]
 
 
@@ -49,22 +54,23 @@ def shape_of(
     without: frozenset[str] = frozenset(),
     instead: Mapping[str, Any] | None = None,
     whole: bool = True,
+    optional: frozenset[str] = frozenset(),
     base: type[Shape] = Shape,
 ) -> type[Shape]:
     """The shape of a type's JSON: a field for each of its own, with the same words.
 
-    `instead` gives other types for some fields. Where it is not written whole,
-    fields that have a default may be missing.
+    `instead` gives other types for some fields, and further fields. Where it is not written whole,
+    fields that have a default, and those that are `optional`, may be missing.
     """
     hints = {k: hint for k, hint in typing.get_type_hints(kind).items() if k not in without}
-    notes, made = field_notes(kind), dict[str, Any]()
+    notes, made = FURTHER | field_notes(kind), dict[str, Any]()
     for field, hint in (hints | dict(instead or {})).items():
-        optional = not whole and field in _defaults(kind)
+        may_miss = not whole and field in _defaults(kind) | optional
         # A model has a method of the name `schema`.
         alias = "schema" if field == "schema" else None
-        note = Field(None if optional else ..., description=notes.get(field), alias=alias)
+        note = Field(None if may_miss else ..., description=notes.get(field), alias=alias)
         kept = json_type(hint)
-        made[f"{field}_version" if alias else field] = (kept | None if optional else kept, note)
+        made[f"{field}_version" if alias else field] = (kept | None if may_miss else kept, note)
     return create_model(name, __base__=base, __doc__=kind.__doc__, **made)
 
 
@@ -117,7 +123,9 @@ Change = SHAPES[change.Change] = shape_of(
 )
 Where = SHAPES[judgement.Where] = shape_of(judgement.Where, "Where")
 Wrongness = SHAPES[judgement.Wrongness] = shape_of(judgement.Wrongness, "Wrongness")
-Harm = SHAPES[change.Effect] = shape_of(change.Effect, "Harm")
+Harm = SHAPES[change.Effect] = shape_of(
+    change.Effect, "Harm", instead={"change": str, "intervention": Change}
+)
 FoundCause = shape_of(
     judgement.Judgement,
     "FoundCause",
@@ -126,7 +134,14 @@ FoundCause = shape_of(
     instead={"status": literal(RANK), "wrongness": Wrongness | dict[str, Any]},
     base=Identified,
 )
-Detail = shape_of(judgement.Judgement, "Detail", without=INTERNAL, whole=False)
+Detail = shape_of(
+    judgement.Judgement,
+    "Detail",
+    without=INTERNAL,
+    instead={"cure": str, "cure_intervention": Change},
+    optional=frozenset(("cure_intervention",)),
+    whole=False,
+)
 Verdict = shape_of(
     VerdictFile,
     "Verdict",

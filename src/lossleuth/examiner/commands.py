@@ -66,10 +66,11 @@ def as_json(verdict: Verdict) -> str:
 
 def listed() -> list[str]:
     """One line for each cause."""
-    return [
-        f"{c.stage.value:<15} {c.id:<27} {c.summary} (needs {', '.join(c.needs_by_name) or 'steps'})"
-        for c in causes()
-    ]
+    lines = []
+    for c in causes():
+        needs = ", ".join(c.needs_by_name) or "steps"
+        lines.append(f"{c.stage.value:<15} {c.id:<27} {c.summary} (needs {needs})")
+    return lines
 
 
 def explained(identifier: str) -> str:

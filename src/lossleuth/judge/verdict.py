@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
 from lossleuth.files import replace_file
-from lossleuth.judge.schema_1 import upgraded
 from lossleuth.record import strict_json, values
 from lossleuth.run_directory import VERDICT, RunDirectory
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
 from lossleuth.types.judgement import Judgement, Status, Where, Wrongness
 
-SCHEMA = 2
+SCHEMA = 1
 # Fields of a judgement that are no part of a verdict, and those that stand only in its details.
 INTERNAL = frozenset(("trials_wanted",))
-ONLY_IN_DETAILS = frozenset(("cure",))
+ONLY_IN_DETAILS = frozenset(("cure", "cure_intervention"))
 
 Answer = Literal["proven", "suspected", "healthy", "cannot_tell"]
 
@@ -112,8 +111,6 @@ class Verdict:
         path = RunDirectory(directory).verdict
         try:
             known = json.loads(path.read_text(encoding="utf-8"))
-            if known["schema"] == 1:
-                known = upgraded(known)
             if known["schema"] == SCHEMA and known["status"] in get_args(Answer):
                 return cls(
                     status=known["status"],
@@ -128,7 +125,7 @@ class Verdict:
             found = f"none in {directory}"
         except (ValueError, KeyError, TypeError, AttributeError):
             found = f"another kind of file at {path}"
-        raise BadInput(f"a {VERDICT} of schema {SCHEMA}", found, "make it with `lossleuth examine`")
+        raise BadInput(f"a {VERDICT} of schema {SCHEMA}", found, "make it with `lossleuth rejudge`")
 
 
 def _plain_cause(identifier: str, judgement: Judgement) -> dict[str, Any]:
@@ -144,7 +141,11 @@ def _plain_details(judgement: Judgement) -> dict[str, Any]:
 
 def _plain_fields(judgement: Judgement) -> dict[str, Any]:
     names = [f.name for f in fields(judgement) if f.name not in INTERNAL]
-    return {name: _plain(getattr(judgement, name)) for name in names}
+    found = {name: _plain(getattr(judgement, name)) for name in names}
+    # A sentence for people, and what it is for programs.
+    cure = judgement.cure
+    sentence = {"cure": None if cure is None else cure.sentence}
+    return found | sentence | {"cure_intervention": found["cure"]}
 
 
 def _plain(value: Any) -> Any:
@@ -161,7 +162,7 @@ def _plain(value: Any) -> Any:
 def _judgement(known: Mapping[str, Any]) -> Judgement:
     """What `_plain_details` wrote."""
     where, wrongness, harm, cure = (
-        known.get(name) for name in ("where", "wrongness", "harm", "cure")
+        known.get(name) for name in ("where", "wrongness", "harm", "cure_intervention")
     )
     return Judgement(
         status=Status(known["status"]),

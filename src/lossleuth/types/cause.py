@@ -36,6 +36,10 @@ class Limit(float):
     bounds: str
     source: str
 
+    def __getnewargs__(self) -> tuple[float, str, str]:  # type: ignore[override]  # a float has one
+        """What a copy is made of."""
+        return float(self), self.bounds, self.source
+
 
 @dataclass(frozen=True)
 class Cause:

@@ -92,14 +92,15 @@ class Effect(NamedTuple):
     """Which loss was measured: the true one, or the differentiated one where that is all."""
 
     def as_json(self) -> dict[str, Any]:
-        """The form in which it is stored; numbers may be infinite."""
-        return self._asdict() | {"change": self.change.as_json()}
+        """The form in which it is stored, with the change also as a sentence."""
+        change = {"change": self.change.sentence, "intervention": self.change.as_json()}
+        return self._asdict() | change
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Effect:
         """The effect that `as_json` stored."""
-        numbers = {k: v for k, v in stored.items() if k != "change"}
-        return cls(change=Change.from_json(stored["change"]), **_restored(numbers))
+        numbers = {k: v for k, v in stored.items() if k not in ("change", "intervention")}
+        return cls(change=Change.from_json(stored["intervention"]), **_restored(numbers))
 
     @property
     def is_better(self) -> bool:

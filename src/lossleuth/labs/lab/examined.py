@@ -16,7 +16,6 @@ from lossleuth.labs.lab.cells import HEALTHY, HOSTS, INVENTED, PEERS, Cell
 from lossleuth.labs.lab.programs.planting import fault_of
 from lossleuth.labs.lab.rows import Row, digest
 from lossleuth.labs.lab.sources import PACKAGE, pipeline
-from lossleuth.types.change import Change
 from lossleuth.types.errors import BadInput
 
 CANNOT_TELL = "cannot_tell"
@@ -114,7 +113,7 @@ def _blamed(cell: Cell, found: Verdict) -> dict[str, Any]:
 
 def _effect(harm: Verdict) -> dict[str, Any]:
     return {
-        "change": Change.from_json(harm["change"]).sentence,
+        "change": harm["change"],
         "nats": _finite(harm["nats"]),
         "error": _finite(harm["error"]),
         "seeds": harm["seeds"],
