@@ -53,7 +53,7 @@ def test_a_verdict_has_the_promised_shape_and_no_field_more() -> None:
         (answers.Where, full["where"]),
         (answers.Wrongness, full["wrongness"]),
         (answers.Harm, full["harm"]),
-        (answers.Change, full["harm"]["change"]),
+        (answers.Change, full["harm"]["intervention"]),
         (answers.Detail, known["details"]["full"]),
     ]
     assert [(m.__name__, fields_of(m) ^ set(d)) for m, d in pairs if fields_of(m) != set(d)] == []

@@ -10,6 +10,7 @@ from evidence import check_refuted, check_untested, seen
 from lessons_seen import COMPARED, MADE, MIXED, UNTAUGHT, quality, taught, teaching
 
 from lossleuth.causes import lessons
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
 from lossleuth.types.observed import Floors
@@ -23,6 +24,11 @@ def test_without_a_teacher_every_judge_says_so() -> None:
     nothing = lessons.without_teacher(Evidence())
     assert nothing is not None
     check_untested(nothing, "no step")
+    failed = lessons.without_teacher(
+        Evidence(recorded=[RecordedStep(1, errored={"teaching": "E"})])
+    )
+    assert failed is not None
+    check_untested(failed, "failed to measure the teaching")
 
 
 def test_places_fall_back_on_what_is_known() -> None:

@@ -45,7 +45,7 @@ def test_the_public_form_is_that_of_the_design() -> None:
         *("schema", "status", "causes", "refuted", "untested", "errored", "details"),
         *("notes", "steps", "seconds"),
     }
-    assert (found["schema"], found["status"]) == (2, "proven")
+    assert (found["schema"], found["status"]) == (1, "proven")
     assert (found["steps"], found["seconds"]) == (60, 12.346)
     assert [c["id"] for c in found["causes"]] == ["lr_too_high", "overflow", "label_offset"]
     assert [c["status"] for c in found["causes"]] == ["proven", "suspected", "benign"]
@@ -61,7 +61,8 @@ def test_a_cause_has_all_its_fields_whatever_is_known() -> None:
     fields = {"id", "status", "because", "where", "wrongness", "harm", "remedy"}
     assert set(first) == set(second) == fields
     assert first["where"] == {"file": "train.py", "line": 7, "module": "head"}
-    assert first["harm"]["change"] == {"name": "scale_lr", "options": {"factor": 0.1}}
+    assert first["harm"]["change"] == "scale_lr(factor=0.1)"
+    assert first["harm"]["intervention"] == {"name": "scale_lr", "options": {"factor": 0.1}}
     assert (second["where"], second["wrongness"], second["harm"]) == (None, {}, None)
 
 

@@ -20,7 +20,7 @@ ALIGNED = Alignment(offset=1, shares={1: 1.0}, supervised=400, targets=400)
 
 def number(value: float, count: int = 100, **fields: Any) -> MetricValue:
     """A mean over the tokens of one batch, with nothing wrong in it."""
-    plain = {
+    plain: dict[str, Any] = {
         "value": value,
         "batches": (0,),
         "texts": 8,

@@ -15,7 +15,7 @@ MADE, COMPARED, MIXED = (Where("train.py", line) for line in (11, 12, 13))
 
 def quality(loss: float = 2.0, **given: Any) -> TeacherQuality:
     """A teacher that fits the text, and is ahead of the student."""
-    plain = {
+    plain: dict[str, Any] = {
         "loss": loss,
         "error": 0.02,
         "tokens": 512,
@@ -31,7 +31,7 @@ def quality(loss: float = 2.0, **given: Any) -> TeacherQuality:
 
 def teaching(**given: Any) -> Teaching:
     """A right distillation: half of the loss from labels, at a temperature of 2."""
-    plain = {
+    plain: dict[str, Any] = {
         "made_at": "train.py:11",
         "teacher_at": "train.py:12",
         "student_at": "train.py:12",

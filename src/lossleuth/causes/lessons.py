@@ -9,7 +9,8 @@ from typing import Literal, TypeGuard
 
 from lossleuth.causes.reasoning import first_place, unigram
 from lossleuth.findings.distillation import TeacherQuality, Teaching
-from lossleuth.types.cause import Limit
+from lossleuth.findings.finding import name_of
+from lossleuth.types.cause import Limit, missing
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Where, refuted, untested
 
@@ -58,8 +59,10 @@ def without_teacher(evidence: Evidence) -> Judgement | None:
     """The judgement of a run without a teacher; None where there is one."""
     if evidence.all(Teaching):
         return None
-    if not evidence.recorded:
-        return untested("no step was recorded")
+    errors = evidence.errors(name_of(Teaching))
+    if errors or evidence.reasons(Teaching) or not evidence.recorded:
+        # Whether there is a teacher is not known.
+        return untested(missing(Teaching, evidence))
     return refuted(
         f"no other model's scores enter the loss: 0 of {len(evidence.recorded)} recorded steps "
         "have a teacher"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from evidence import check_refuted, check_trial, check_untested
 from lessons_seen import COMPARED, UNTAUGHT, taught
@@ -10,7 +11,7 @@ from lessons_seen import COMPARED, UNTAUGHT, taught
 from lossleuth.causes.distillation.temperature_too_high import CAUSE, MIN_GAIN_NATS, judge
 from lossleuth.types.change import Change
 
-HOT = {"teacher_temperature": 50.0, "student_temperature": 50.0, "weight": 2500.0}
+HOT: dict[str, Any] = {"teacher_temperature": 50.0, "student_temperature": 50.0, "weight": 2500.0}
 
 
 def test_where_little_is_left_a_lower_one_is_tried() -> None:

@@ -57,28 +57,29 @@ def judge(evidence: Evidence) -> Judgement:
     if no_teacher is not None:
         return no_teacher
     teachings = evidence.all(Teaching)
-    known = [weights for t in teachings if (weights := _weights(t)) is not None]
+    known = [(t, pair) for t in teachings if (pair := _weights(t)) is not None]
     if not known:
         if not any(teaching.has_labels for teaching in teachings):
             return refuted("there are no labels that could have the teacher's weight")
         return untested("the weights of the divergence and of the labels could not be measured")
     if len(known) < MIN_STEPS:
         return untested("weights may change from step to step, and only one was recorded")
-    last = known[-1]
+    measured = [pair for _, pair in known]
+    last = measured[-1]
     weight = _without_square(last)
-    measured = (
+    both = (
         f"the weight of a position's divergence is {weight:.3g} without T², that of its "
         f"cross-entropy {last.labels:.3g}"
     )
-    if min(map(_ratio, known)) < MIN_WEIGHT_RATIO:
-        return refuted(measured)
-    if any(lacks_square(w) or is_divided_by_classes(w) for w in known):
-        return refuted(f"{measured}, which a missing factor explains")
+    if min(map(_ratio, measured)) < MIN_WEIGHT_RATIO:
+        return refuted(both)
+    if any(lacks_square(w) or is_divided_by_classes(w) for w in measured):
+        return refuted(f"{both}, which a missing factor explains")
     what = "weight of the labels over that of the teacher"
     fault = Judgement(
         Status.SUSPECTED,
-        f"The teacher hardly counts: {measured}.",
-        mixed_place([t for t in teachings if _weights(t) is not None]),
+        f"The teacher hardly counts: {both}.",
+        mixed_place([teaching for teaching, _ in known]),
         Wrongness(what, last.labels, weight, 1e-9),
         remedy="Exchange the weights of the two terms, or give the teacher one.",
     )
