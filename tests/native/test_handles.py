@@ -14,6 +14,7 @@ from awkward_tensors import AWKWARD
 from needs import need_native
 from torch import Tensor, nn
 
+from lossleuth import torch_internals
 from lossleuth.native import handles as module
 from lossleuth.native import library as native
 from lossleuth.native.handles import NAMES, Handles, Places, handles
@@ -153,7 +154,7 @@ def without_interface(monkeypatch: pytest.MonkeyPatch) -> Handles | None:
 def test_a_torch_without_the_interface_is_asked_in_python(
     found: Handles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(torch._C._aoti, "unsafe_alloc_void_ptrs_from_tensors")
+    monkeypatch.setattr(torch_internals, "_make_handles", None)
     assert without_interface(monkeypatch) is None
     assert handles() is not None
 
