@@ -19,6 +19,7 @@ from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.alignment import OFFSETS
 from lossleuth.tape.roles.roles import MOVES, tokens_of
 from lossleuth.tape.tape import Operation
+from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Window
 
 MOST_COMPARED = 16
@@ -113,13 +114,15 @@ def _computed(index: Index, number: int) -> int:
     """Back through mere movement, as long as classes come last."""
     layouts = index.tape.layouts
     classes = layouts[number].shape[-1:]
-    while True:
-        maker = index.maker(number)
+
+    def moved_from(moved: int) -> int | None:
+        maker = index.maker(moved)
         if maker is None or maker.name not in MOVES or not maker.inputs:
-            return number
-        if layouts[maker.inputs[0]].shape[-1:] != classes:
-            return number
-        number = maker.inputs[0]
+            return None
+        source = maker.inputs[0]
+        return source if layouts[source].shape[-1:] == classes else None
+
+    return origin(number, moved_from)
 
 
 def _places(index: Index, comparison: _Comparison, scores: int) -> Tensor:

@@ -23,14 +23,15 @@ from lossleuth.tape.replay.index import Index
 from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.alignment import OFFSETS
+from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Window
 
 # How near a number has to be to a sum of cross-entropies to be one.
 SAME = 1e-5
 # Share of the largest weight below which a position is touched by something else than its target.
 FAINT = 0.02
-# What a number is taken through without becoming another one.
-_SAME = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
+# Operations that a number goes through without changing.
+KEEPS_VALUE = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
 
 
 def evaluation(window: Window) -> Evaluation | None:
@@ -146,9 +147,13 @@ def _same_sign(parts: Sequence[_Part]) -> bool:
 
 
 def _is_exponential(index: Index, number: int) -> bool:
-    maker = index.maker(number)
-    while maker is not None and maker.name in _SAME and maker.inputs:
-        maker = index.maker(maker.inputs[0])
+    """Whether an exponential made this number, if it was only moved since."""
+
+    def moved_from(moved: int) -> int | None:
+        maker = index.maker(moved)
+        return maker.inputs[0] if maker and maker.name in KEEPS_VALUE and maker.inputs else None
+
+    maker = index.maker(origin(number, moved_from))
     return maker is not None and maker.name in ("exp", "exp2", "exp_")
 
 

@@ -19,10 +19,11 @@ from lossleuth.tape.replay.gradients import opened_gradients
 from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Backward, Gradients, Window, dense
 
-# What a number is taken through on its way to being read.
-_SAME = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
+# Operations that a number goes through without changing.
+KEEPS_VALUE = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
 MOST_READS = 8
 MOST_RUNS = 4
 
@@ -103,10 +104,13 @@ def _flat(tape: Tape, run: Backward, gradients: Gradients) -> Tensor:
 
 
 def _moved_from(makers: dict[int, Operation], number: int) -> int:
-    """Back through mere movement: the same number under another name."""
-    while (maker := makers.get(number)) is not None and maker.name in _SAME and maker.inputs:
-        number = maker.inputs[0]
-    return number
+    """Back through movement: the same number under another name."""
+
+    def source(moved: int) -> int | None:
+        maker = makers.get(moved)
+        return maker.inputs[0] if maker and maker.name in KEEPS_VALUE and maker.inputs else None
+
+    return origin(number, source)
 
 
 def _has_graph(tape: Tape, number: int, before: int) -> bool:

@@ -16,6 +16,7 @@ from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import MOVES, Roles
 from lossleuth.tape.tape import Operation, Ref, Tape
+from lossleuth.tape.walk_back import walk_back
 
 _PRODUCTS = frozenset(("bmm", "mm", "matmul", "baddbmm"))
 _DROPOUTS = frozenset(("native_dropout", "dropout"))
@@ -82,16 +83,17 @@ def _factors(tape: Tape, makers: dict[int, Operation], roles: Roles) -> list[_Us
 
 def _made_of(makers: dict[int, Operation], factor: int) -> tuple[int, int]:
     """Back through movement and dropout: what was made, and where movement began for good."""
-    number, moved_from, dropped = factor, factor, False
-    while (maker := makers.get(number)) is not None and maker.inputs:
-        if maker.name in _DROPOUTS:
-            moved_from, dropped = number, True
-        elif maker.name not in MOVES:
-            break
-        number = maker.inputs[0]
-        if not dropped:
-            moved_from = number
-    return number, moved_from
+
+    def source(number: int) -> int | None:
+        maker = makers.get(number)
+        if maker is None or not (maker.name in MOVES or maker.name in _DROPOUTS):
+            return None
+        return maker.inputs[0] if maker.inputs else None
+
+    way = list(walk_back(factor, source))
+    # The last dropout on the way back is the one that comes first in the program.
+    dropouts = [i for i in way[:-1] if makers[i].name in _DROPOUTS]
+    return way[-1], dropouts[-1] if dropouts else way[-1]
 
 
 def _is_crossed(tape: Tape, used: _Used, weights: Tensor) -> bool:

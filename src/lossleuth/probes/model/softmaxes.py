@@ -11,6 +11,7 @@ from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import MOVES, PICKS, Roles
 from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Window
 
 
@@ -36,15 +37,21 @@ def softmaxes(window: Window, roles: Roles | None) -> Softmaxes:
 
 
 def _inner_place(tape: Tape, number: int) -> str | None:
-    """Back through mere movement of numbers to a softmax that made them."""
+    """The line of the softmax that made these numbers, if they were only moved since."""
+    maker = inner_softmax(tape, number)
+    return None if maker is None or maker.place is None else str(maker.place)
+
+
+def inner_softmax(tape: Tape, number: int) -> Operation | None:
+    """The softmax that made these numbers, if they were only moved since."""
     makers = tape.makers()
-    while (maker := makers.get(number)) is not None and maker.inputs:
-        if maker.name in ("_softmax", "softmax"):
-            return None if maker.place is None else str(maker.place)
-        if maker.name not in MOVES:
-            return None
-        number = maker.inputs[0]
-    return None
+
+    def moved_from(moved: int) -> int | None:
+        maker = makers.get(moved)
+        return maker.inputs[0] if maker and maker.name in MOVES and maker.inputs else None
+
+    maker = makers.get(origin(number, moved_from))
+    return maker if maker is not None and maker.name in ("_softmax", "softmax") else None
 
 
 def _in_place(window: Window, roles: Roles) -> float | None:

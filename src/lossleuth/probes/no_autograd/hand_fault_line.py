@@ -15,6 +15,7 @@ from torch import Tensor
 from lossleuth.probes.no_autograd.hand_parts import Truth, gradient_of, values_of
 from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.walk_back import origin
 
 # Numbers of intermediate results that are looked at.
 MOST_NUMBERS = 1 << 24
@@ -49,13 +50,13 @@ def fault_place(tape: Tape, truth: Truth, wrong: Sequence[int], tolerance: float
 
 def _origin(tape: Tape, makers: dict[int, Operation], number: int, right: dict[int, int]) -> int:
     """Back through mere factors to the first tensor of this direction."""
-    while True:
-        shape = tape.layouts[number].shape
-        before = [i for i in makers[number].inputs if tape.layouts[i].shape == shape]
-        nearer = next((i for i in before if i in right and i in makers and i != number), None)
-        if nearer is None:
-            return number
-        number = nearer
+
+    def scaled_from(scaled: int) -> int | None:
+        shape = tape.layouts[scaled].shape
+        before = [i for i in makers[scaled].inputs if tape.layouts[i].shape == shape]
+        return next((i for i in before if i in right and i in makers and i != scaled), None)
+
+    return origin(number, scaled_from)
 
 
 def _right(

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from lossleuth.tape.tape import Operation, Ref, Tape
+from lossleuth.tape.walk_back import origin
 
 PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "matmul", "linear"))
 
@@ -28,18 +29,18 @@ def find_features(
     tape: Tape, makers: dict[int, Operation], logits: int, moves: frozenset[str]
 ) -> Features | None:
     """Back from logits to the last product with a parameter, and through movement before it."""
-    number, size = logits, math.prod(tape.layouts[logits].shape)
-    while (maker := makers.get(number)) is not None and maker.name not in PRODUCTS:
-        # Scaling, capping, a bias: one input of the same size, whatever is done to it.
-        same = [
-            i
-            for i in maker.inputs
-            if tape.layouts[i].dtype.is_floating_point and math.prod(tape.layouts[i].shape) == size
-        ]
-        if not same:
+    size = math.prod(tape.layouts[logits].shape)
+
+    def before_product(number: int) -> int | None:
+        maker = makers.get(number)
+        if maker is None or maker.name in PRODUCTS:
             return None
-        number = same[0]
-    if maker is None:
+        # Scaling, capping, a bias: one input of the same size, whatever is done to it.
+        floats = [i for i in maker.inputs if tape.layouts[i].dtype.is_floating_point]
+        return next((i for i in floats if math.prod(tape.layouts[i].shape) == size), None)
+
+    maker = makers.get(origin(logits, before_product))
+    if maker is None or maker.name not in PRODUCTS:
         return None
     factors = [a.id for a in maker.args if type(a) is Ref and len(tape.layouts[a.id].shape) >= 2]
     free = [i for i in factors if _origin(makers, i, moves) not in tape.parameters]
@@ -80,6 +81,10 @@ def find_fused(
 
 
 def _origin(makers: dict[int, Operation], number: int, moves: frozenset[str]) -> int:
-    while (maker := makers.get(number)) is not None and maker.name in moves and maker.inputs:
-        number = maker.inputs[0]
-    return number
+    """Back through movement to where these numbers were computed or came from."""
+
+    def moved_from(moved: int) -> int | None:
+        maker = makers.get(moved)
+        return maker.inputs[0] if maker and maker.name in moves and maker.inputs else None
+
+    return origin(number, moved_from)

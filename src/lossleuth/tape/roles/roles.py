@@ -17,6 +17,7 @@ from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.features import Features, Fused, find_features, find_fused
 from lossleuth.tape.tape import Operation, Ref, Tape
+from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Backward, Window
 
 # Operations that move numbers about without changing them.
@@ -205,12 +206,13 @@ def _axis(operation: Operation, tape: Tape) -> int:
 
 def _unmoved(tape: Tape, makers: dict[int, Operation], number: int, classes: int) -> int:
     """Back through mere movement of numbers to where they were computed, with a class axis."""
-    while True:
-        maker = makers.get(number)
+
+    def with_classes(moved: int) -> int | None:
+        maker = makers.get(moved)
         source = None if maker is None else _moved_from(tape, maker)
-        if source is None or classes not in tape.layouts[source].shape:
-            return number
-        number = source
+        return source if source is not None and classes in tape.layouts[source].shape else None
+
+    return origin(number, with_classes)
 
 
 def _moved_from(tape: Tape, maker: Operation) -> int | None:
