@@ -47,7 +47,7 @@ class Operation:
     kwargs: dict[str, Any]
     inputs: tuple[int, ...]
     # Whether each input was part of a graph that leads to gradients.
-    live: tuple[bool, ...]
+    requires_grad: tuple[bool, ...]
     outputs: tuple[int | None, ...]
     several: bool
     written: tuple[int, ...]
@@ -56,7 +56,7 @@ class Operation:
     # The call of a custom autograd function that it was part of.
     function: int | None
     # Results that are taken from the recording: random numbers, choices, numbers read.
-    kept: tuple[Any, ...] | None = None
+    recorded_results: tuple[Any, ...] | None = None
 
     @property
     def name(self) -> str:

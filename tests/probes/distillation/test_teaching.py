@@ -126,19 +126,19 @@ def test_a_weight_of_nothing_is_nothing() -> None:
 def test_a_target_that_is_trained_along_is_seen() -> None:
     model = master()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    found = measured(taught(live=True, teacher=model))
+    found = measured(taught(requires_grad=True, teacher=model))
     assert 0 < found.target_share < 1 and found.target_parameters
     assert found.target_whole
-    alone_ = measured(taught(mix=alone, live=True, teacher=model))
+    alone_ = measured(taught(mix=alone, requires_grad=True, teacher=model))
     assert alone_.target_share > found.target_share
     for parameter in model.tokens.parameters():
         parameter.requires_grad_(False)
-    assert not measured(taught(live=True, teacher=model)).target_whole
+    assert not measured(taught(requires_grad=True, teacher=model)).target_whole
     assert optimizer.param_groups
 
 
 def test_a_teacher_with_gradients_that_no_optimizer_holds_stays_where_it_is() -> None:
-    assert measured(taught(live=True)).target_share == 0
+    assert measured(taught(requires_grad=True)).target_share == 0
 
 
 def test_dropout_in_the_teacher_is_seen() -> None:

@@ -146,8 +146,8 @@ def test_a_cut_is_part_of_the_program_and_opens_on_demand() -> None:
     assert truth.error < 10 * truth.floor
     run = window.backwards[0]
     names = window.names
-    opened = replayed_gradients(window.tape, run, wide=True, cuts=Cuts.OPENED)
-    kept = replayed_gradients(window.tape, run, wide=True)
+    opened = replayed_gradients(window.tape, run, float64=True, cuts=Cuts.OPENED)
+    kept = replayed_gradients(window.tape, run, float64=True)
     lost = {names[i] for i in opened if kept[i] is None and opened[i] is not None}
     assert "qkv.weight" in lost
     assert "head.weight" not in lost
@@ -168,7 +168,7 @@ def test_the_replay_gives_the_very_gradient_of_a_float64_model() -> None:
     optimizer.step()
     model.double().zero_grad()
     shifted_loss(model, batch()).backward()
-    replayed = replayed_gradients(window.tape, window.backwards[0], wide=True)
+    replayed = replayed_gradients(window.tape, window.backwards[0], float64=True)
     for number, gradient in replayed.items():
         expected = model.get_parameter(window.names[number]).grad
         assert gradient is not None

@@ -28,7 +28,7 @@ class FollowTrueGradient(Intervention):
             return
         if self._cuts is Cuts.OPENED:
             link_copies(window.tape)
-        true = replayed_gradients(window.tape, run, wide=True, cuts=self._cuts)
+        true = replayed_gradients(window.tape, run, float64=True, cuts=self._cuts)
         put_gradients(window, run, true)
 
 

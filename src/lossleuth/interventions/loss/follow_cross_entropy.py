@@ -39,7 +39,7 @@ class FollowCrossEntropy(Intervention):
             return
         held = {id(p): p for p in parameters_of(optimizer)}
         numbers = {i: held[id(t)] for i, t in window.tape.leaves.items() if id(t) in held}
-        with neutral(wide=False, gradients=True):
+        with neutral(float64=False, gradients=True):
             found = self._gradients(window, list(numbers))
         for number, gradient in found.items():
             parameter = numbers[number]

@@ -8,8 +8,8 @@ from lossleuth.interventions.gradient.follow_true_gradient import put_gradients
 from lossleuth.interventions.intervention import Intervention
 from lossleuth.probes.loss.true_loss import cross_entropy_of, target_values
 from lossleuth.probes.model.softmaxes import inner_softmax
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.loss_roles import supervised_roles
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window

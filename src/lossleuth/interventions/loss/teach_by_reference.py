@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lossleuth.interventions.gradient.follow_true_gradient import put_gradients
 from lossleuth.interventions.intervention import Intervention
-from lossleuth.probes.distillation.teacher_loss_replay import Blackboard, find_lesson
+from lossleuth.probes.distillation.teacher_loss_replay import TeacherLossReplay, find_lesson
 from lossleuth.probes.distillation.teaching import plain_scores
 from lossleuth.tape.roles.find_teacher import Lesson
 from lossleuth.tape.roles.roles import roles_of
@@ -34,7 +34,7 @@ class TeachByReference(Intervention):
             return
         lesson = find_lesson(window, roles_of(window.tape, run))
         if lesson is not None and lesson.student.factor and lesson.teacher.factor:
-            found = Blackboard(window, lesson).retaught(self._asking(lesson))
+            found = TeacherLossReplay(window, lesson).retaught(self._asking(lesson))
             put_gradients(window, run, found)
 
     def _asking(self, lesson: Lesson) -> Callable[[Tensor, Tensor, Tensor], Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lossleuth.findings.data import Padding
 from lossleuth.probes.probe import Probe
-from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.alignment import row_places
 from lossleuth.tape.roles.roles import Roles, recorded_value, token_values
 from lossleuth.tape.window import Window

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lossleuth.findings.data import TargetRelation
 from lossleuth.probes.probe import Probe
-from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.alignment import OFFSETS, is_counted, supervision
 from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.window import Window

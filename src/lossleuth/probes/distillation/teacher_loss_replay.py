@@ -19,7 +19,7 @@ from lossleuth.tape.window import Backward, Gradients, Window
 Given = dict[int, Callable[[int, Tensor], Tensor]]
 
 
-class Blackboard:
+class TeacherLossReplay:
     """The loss of a recorded step, to be done again with other scores."""
 
     def __init__(self, window: Window, lesson: Lesson) -> None:
@@ -129,13 +129,16 @@ class Blackboard:
         asked = _pulled_back(roots, seeds, list(taken.values()), made[scores])
         wanted = ask(made[scores].detach(), made[told].detach(), asked)
         outputs = [*roots, made[scores]]
-        live = [
+        differentiable = [
             (o, s)
             for o, s in zip(outputs, [*seeds, wanted - asked], strict=True)
             if o.requires_grad
         ]
         found = torch.autograd.grad(
-            [o for o, _ in live], list(leaves.values()), [s for _, s in live], allow_unused=True
+            [o for o, _ in differentiable],
+            list(leaves.values()),
+            [s for _, s in differentiable],
+            allow_unused=True,
         )
         return dict(zip(leaves, found, strict=True))
 
@@ -179,14 +182,14 @@ def find_lesson(window: Window, roles: Roles | None) -> Lesson | None:
 
 def _reluctance(window: Window, lesson: Lesson) -> float:
     """How far the student is from being drawn straight to the teacher: the sine of that angle."""
-    if lesson.has_labels or not lesson.teacher.is_live:
+    if lesson.has_labels or not lesson.teacher.requires_grad:
         return 0.0
-    board = Blackboard(window, lesson)
-    student, teacher = board.recorded()
+    replay = TeacherLossReplay(window, lesson)
+    student, teacher = replay.recorded()
     if student.shape != teacher.shape:
         return 1.0
     wanted = student.softmax(-1) - teacher.softmax(-1)
-    asked = board.gradient(student)
+    asked = replay.gradient(student)
     product = float(asked.norm() * wanted.norm())
     cosine = float((asked * wanted).sum()) / product if product else 0.0
     return math.sqrt(max(0.0, 1 - cosine**2))

@@ -12,7 +12,7 @@ from torch.nn import Parameter
 from torch.nn import functional as F
 
 from lossleuth.findings.distillation import TeacherQuality, Teaching
-from lossleuth.probes.distillation.teacher_loss_replay import Blackboard, find_lesson
+from lossleuth.probes.distillation.teacher_loss_replay import TeacherLossReplay, find_lesson
 from lossleuth.probes.distillation.teacher_quality import (
     is_distribution,
     known_by,
@@ -21,7 +21,7 @@ from lossleuth.probes.distillation.teacher_quality import (
 from lossleuth.probes.loss.true_loss import targets_by_place
 from lossleuth.probes.probe import Probe
 from lossleuth.probes.update.owners import held_by_optimizers
-from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.alignment import sent
 from lossleuth.tape.roles.find_teacher import Lesson
 from lossleuth.tape.roles.loss_roles import best_roles
@@ -38,8 +38,8 @@ def teaching(window: Window, roles: Roles | None) -> Teaching | None:
     lesson = find_lesson(window, roles)
     if lesson is None:
         return None
-    board = Blackboard(window, lesson)
-    student, teacher = board.recorded()
+    replay = TeacherLossReplay(window, lesson)
+    student, teacher = replay.recorded()
     rows = student.numel() // student.shape[-1]
     maker = window.tape.makers().get(lesson.teacher.logits)
     share, names, whole = _moved_target(window, lesson)
@@ -63,12 +63,12 @@ def teaching(window: Window, roles: Roles | None) -> Teaching | None:
         reason = f"the student's scores are {tuple(student.shape)}, the teacher's differ"
         return Teaching(**common, **_unknown(), untested=reason)  # type: ignore[arg-type]  # by name
     targets = _targets(window, lesson, rows)
-    asked = board.gradient(student)
+    asked = replay.gradient(student)
     weight, fit = _weight(student, teacher, asked)
-    pull, to_labels = _pull(board, lesson, teacher, asked, targets)
-    whole_share, label_weight = _demands(window, board)
-    same, other = _input(window, lesson, board, targets)
-    own = board.scores(lesson.teacher, dropout=False)
+    pull, to_labels = _pull(replay, lesson, teacher, asked, targets)
+    whole_share, label_weight = _demands(window, replay)
+    same, other = _input(window, lesson, replay, targets)
+    own = replay.scores(lesson.teacher, dropout=False)
     return Teaching(
         **common,  # type: ignore[arg-type]  # by name
         pull_at_goal=pull,
@@ -99,7 +99,7 @@ def _temperature(factor: float | None) -> float | None:
 
 def _moved_target(window: Window, lesson: Lesson) -> tuple[float, tuple[str, ...], bool]:
     """How much of the gradient moves the target itself, what of it, and whether all of it."""
-    if not lesson.teacher.is_live:
+    if not lesson.teacher.requires_grad:
         return 0.0, (), False
     tape, run = window.tape, lesson.run
     makers = tape.makers()
@@ -192,7 +192,11 @@ def _weight(student: Tensor, teacher: Tensor, asked: Tensor) -> tuple[float | No
 
 
 def _pull(
-    board: Blackboard, lesson: Lesson, teacher: Tensor, asked: Tensor, targets: Tensor | None
+    replay: TeacherLossReplay,
+    lesson: Lesson,
+    teacher: Tensor,
+    asked: Tensor,
+    targets: Tensor | None,
 ) -> tuple[float | None, float | None]:
     """What is asked for at the goal, against now; the part of it that pulls to the labels."""
     size, factor = float(asked.norm()), lesson.student.factor or 1.0
@@ -201,7 +205,7 @@ def _pull(
     goal = plain_scores(teacher, lesson) * factor
     if not bool(torch.isfinite(goal).all()):
         return None, None
-    there = board.gradient(goal)
+    there = replay.gradient(goal)
     if not bool(torch.isfinite(there).all()):
         return None, None
     pull = float(there.norm()) / size
@@ -215,9 +219,9 @@ def _pull(
     return pull, float((towards * asked_here).sum()) / product if product else 0.0
 
 
-def _demands(window: Window, board: Blackboard) -> tuple[float | None, float | None]:
+def _demands(window: Window, replay: TeacherLossReplay) -> tuple[float | None, float | None]:
     """The lesson's share of what is asked of the logits, and what multiplies cross-entropy."""
-    logits, lesson, rest = board.demands()
+    logits, lesson, rest = replay.demands()
     sizes = float(lesson.norm()), float(rest.norm())
     share = sizes[0] / sum(sizes) if sum(sizes) else None
     roles = best_roles(window)
@@ -236,7 +240,7 @@ def _demands(window: Window, board: Blackboard) -> tuple[float | None, float | N
 
 
 def _input(
-    window: Window, lesson: Lesson, board: Blackboard, targets: Tensor | None
+    window: Window, lesson: Lesson, replay: TeacherLossReplay, targets: Tensor | None
 ) -> tuple[float | None, TeacherQuality | None]:
     """Whether the teacher sees what the student sees, and what it would know if it did."""
     tape = window.tape
@@ -252,8 +256,8 @@ def _input(
         return same, None
     instead = {theirs[0]: lambda _, __: seen.to(shown.dtype)}
     try:
-        student = board.scores(lesson.student)
-        corrected = board.scores(lesson.teacher, instead, dropout=False)
+        student = replay.scores(lesson.student)
+        corrected = replay.scores(lesson.teacher, instead, dropout=False)
     except CannotReplay:
         return same, None
     return same, _knowledge(lesson, student, corrected, targets)

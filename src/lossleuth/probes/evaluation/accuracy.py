@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from lossleuth.findings.evaluation import Accuracy
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.index import Index, without_graph
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.alignment import OFFSETS
 from lossleuth.tape.roles.roles import MOVES, tokens_of
 from lossleuth.tape.tape import Operation
@@ -150,7 +150,7 @@ def _places(index: Index, comparison: _Comparison, scores: int) -> Tensor:
 def _value(index: Index, number: int, before: int) -> Tensor:
     if number in index.tape.leaves:
         return index.tape.value(number)
-    return Replay(index.excerpt([number], before), wide=False, gradients=False).run([number])[
+    return Replay(index.excerpt([number], before), float64=False, gradients=False).run([number])[
         number
     ]
 

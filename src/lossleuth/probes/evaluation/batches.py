@@ -15,9 +15,9 @@ from torch import Tensor
 
 from lossleuth.probes.data.padding import past_the_end
 from lossleuth.tape.op_schemas import is_random
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.index import Index, without_graph
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import PICKS, Roles, roles_of, token_values
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
@@ -96,7 +96,7 @@ def _picks(tape: Tape, followed: set[int]) -> Iterator[Operation]:
 def _has_graph(tape: Tape, logits: int) -> bool:
     """Whether scores could be differentiated where they are used: then they are for training."""
     uses = [op for op in tape.operations if logits in op.inputs]
-    return any(op.live[op.inputs.index(logits)] for op in uses)
+    return any(op.requires_grad[op.inputs.index(logits)] for op in uses)
 
 
 def _batch(tape: Tape, roles: Roles) -> EvaluatedBatch:
@@ -118,6 +118,6 @@ def _batch(tape: Tape, roles: Roles) -> EvaluatedBatch:
 
 def _rows(tape: Tape, logits: int, *, dropout: bool = True) -> Tensor:
     """In the recorded types: what the program had, not what it would have had in float64."""
-    replay = Replay(tape, wide=False, gradients=False, dropout=dropout)
+    replay = Replay(tape, float64=False, gradients=False, dropout=dropout)
     made = replay.run([logits])[logits]
     return made.detach().reshape(-1, made.shape[-1]).clone()

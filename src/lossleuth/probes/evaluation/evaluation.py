@@ -19,9 +19,9 @@ from lossleuth.probes.evaluation.batches import EvaluatedBatch, evaluated_batche
 from lossleuth.probes.evaluation.counted_rows import Counted, counted_rows
 from lossleuth.probes.evaluation.metric_scalars import MetricScalar, metric_scalars
 from lossleuth.probes.probe import Probe
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.index import Index
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.alignment import OFFSETS
 from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Window

@@ -15,8 +15,8 @@ from torch.nn.modules._functions import BackwardHookFunction
 from lossleuth.findings.gradient import BackwardHook
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import distance, norm
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.gradients import shared_gradients
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Backward, Window
 
@@ -29,8 +29,8 @@ def backward_hooks(window: Window, run: Backward) -> list[BackwardHook]:
         return modules
     numbers = sorted(tape.hooks, key=lambda i: (i in tape.leaves, -i))
     try:
-        true = shared_gradients(window, run, wide=True).gradients
-        noisy = shared_gradients(window, run, wide=False).gradients
+        true = shared_gradients(window, run, float64=True).gradients
+        noisy = shared_gradients(window, run, float64=False).gradients
     except CannotReplay as reason:
         return [
             BackwardHook(_name(window, i), _places(tape, i), None, None, untested=str(reason))

@@ -15,10 +15,10 @@ import torch
 from lossleuth.findings.gradient import GradientTruth, ParameterTruth
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import compared, norm
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.gradients import replayed_gradients as replayed_gradients
 from lossleuth.tape.replay.gradients import shared_gradients
 from lossleuth.tape.replay.opacity import hidden_parameters
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.window import Backward, Window, dense
 
 
@@ -29,8 +29,8 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
         reason = "the loss may depend on a gradient (of higher order), which is not recorded"
         return GradientTruth(nan, nan, nan, nan, nan, (), untested=reason)
     try:
-        true = shared_gradients(window, run, wide=True).gradients
-        noisy = shared_gradients(window, run, wide=False).gradients
+        true = shared_gradients(window, run, float64=True).gradients
+        noisy = shared_gradients(window, run, float64=False).gradients
     except CannotReplay as reason:
         return GradientTruth(nan, nan, nan, nan, nan, (), untested=str(reason))
     roots = [root for root in run.roots if root is not None]

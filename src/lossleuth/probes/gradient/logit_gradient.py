@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from lossleuth.findings.gradient import LogitGradient
 from lossleuth.probes.probe import Probe
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import recorded_value, roles_of
 from lossleuth.tape.window import Backward, Window
 

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from lossleuth.findings.gradient import ReportedNumber
 from lossleuth.probes.probe import Probe
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.gradients import opened_gradients
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Backward, Gradients, Window, dense
@@ -116,9 +116,9 @@ def _moved_from(makers: dict[int, Operation], number: int) -> int:
 def _has_graph(tape: Tape, number: int, before: int) -> bool:
     """Whether any result on the way, views of leaves apart, was part of a graph."""
     return any(
-        live and tape.groups[i] not in tape.leaves
+        needs_grad and tape.groups[i] not in tape.leaves
         for operation in tape.needed_for([number], before)
-        for i, live in zip(operation.inputs, operation.live, strict=True)
+        for i, needs_grad in zip(operation.inputs, operation.requires_grad, strict=True)
     )
 
 

@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.probes.probe import Probe
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.alignment import alignment, row_places
 from lossleuth.tape.roles.loss_roles import supervised_roles
 from lossleuth.tape.roles.roles import (

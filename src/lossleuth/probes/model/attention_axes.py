@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import MOVES, Roles
 from lossleuth.tape.tape import Operation, Ref, Tape
 from lossleuth.tape.walk_back import walk_back
@@ -49,7 +49,7 @@ def crossed_weights(tape: Tape, roles: Roles | None) -> list[tuple[str | None, i
         return []
     wanted = [roles.logits]
     # Nothing is dropped: sums are as they were before a dropout.
-    replay = Replay(tape, gradients=False, wide=False, dropout=False)
+    replay = Replay(tape, gradients=False, float64=False, dropout=False)
     try:
         made = replay.run(wanted, before=roles.run.at, kept={u.made for u in used})
     except CannotReplay:

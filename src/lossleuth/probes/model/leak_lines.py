@@ -11,8 +11,8 @@ from torch import Tensor
 from lossleuth.places import is_library
 from lossleuth.probes.model.other_tokens import others_than
 from lossleuth.tape.op_schemas import tensors_in
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import Roles, token_values
 from lossleuth.tape.tape import Operation
 from lossleuth.tape.window import Window
@@ -139,7 +139,7 @@ def _replayed(window: Window, roles: Roles, tokens: Tensor, each: Each) -> None:
         return tokens.reshape(there.shape).to(there.dtype) if same else there
 
     assert roles.logits is not None and roles.tokens is not None
-    replay = Replay(window.tape, gradients=False, decided=False)
+    replay = Replay(window.tape, gradients=False, replay_choices=False)
     replay.run([roles.logits], before=roles.run.at, inputs={roles.tokens: swap}, each=each)
 
 

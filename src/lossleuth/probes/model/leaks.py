@@ -22,8 +22,8 @@ from lossleuth.probes.model.leak_lines import (
 )
 from lossleuth.probes.model.other_tokens import others_than
 from lossleuth.probes.probe import Probe
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.alignment import alignment, is_counted, supervision
 from lossleuth.tape.roles.roles import Roles, token_values
 from lossleuth.tape.tape import Operation, Tape
@@ -81,7 +81,7 @@ class _Texts:
 
     def logits(self, tokens: Tensor) -> Tensor:
         """What is watched, as texts, positions and numbers, where these are looked up."""
-        replay = Replay(self.tape, gradients=False, decided=False)
+        replay = Replay(self.tape, gradients=False, replay_choices=False)
         given = tokens if self.time_axis else tokens.t()
 
         def swap(number: int, there: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ import torch
 from lossleuth.findings.model import Softmaxes
 from lossleuth.probes.model.attention_axes import crossed_weights
 from lossleuth.probes.probe import Probe
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import MOVES, PICKS, Roles
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.walk_back import origin

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from lossleuth.probes.no_autograd.hand_parts import Truth, gradient_of, values_of
-from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.walk_back import origin
 

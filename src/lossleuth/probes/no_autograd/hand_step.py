@@ -25,7 +25,7 @@ from lossleuth.probes.no_autograd.hand_parts import (
     values_of,
 )
 from lossleuth.probes.probe import Probe
-from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Window
 

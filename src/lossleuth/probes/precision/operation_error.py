@@ -15,8 +15,8 @@ import torch
 from lossleuth.findings.precision import OperationError
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.op_schemas import EMPTY, is_random, is_view, tensors_in
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 

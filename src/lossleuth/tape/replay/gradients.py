@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Backward, Gradients, Window, dense
 
@@ -30,15 +30,15 @@ class Replayed:
     is_finite: bool = True
 
 
-def shared_gradients(window: Window, run: Backward, *, wide: bool) -> Replayed:
+def shared_gradients(window: Window, run: Backward, *, float64: bool) -> Replayed:
     """The gradient of a backward pass as the program meant it, also of all that has hooks.
 
     Kept with the window until somebody forgets it.
     """
-    key, kept = (id(run), wide), window.replayed
+    key, kept = (id(run), float64), window.replayed
     if key not in kept:
         try:
-            kept[key] = _replayed(window.tape, run, wide, Cuts.KEPT, window.between(run))
+            kept[key] = _replayed(window.tape, run, float64, Cuts.KEPT, window.between(run))
         except CannotReplay as reason:
             kept[key] = reason
         while len(kept) > 2 * MOST_KEPT:
@@ -52,17 +52,17 @@ def shared_gradients(window: Window, run: Backward, *, wide: bool) -> Replayed:
 
 def opened_gradients(window: Window, run: Backward) -> Gradients:
     """The gradient as it would be without cuts; the same one where there are none."""
-    kept = shared_gradients(window, run, wide=True)
+    kept = shared_gradients(window, run, float64=True)
     if not kept.has_cuts:
         return kept.gradients
-    return replayed_gradients(window.tape, run, wide=True, cuts=Cuts.OPENED)
+    return replayed_gradients(window.tape, run, float64=True, cuts=Cuts.OPENED)
 
 
 def replayed_gradients(
     tape: Tape,
     run: Backward,
     *,
-    wide: bool,
+    float64: bool,
     cuts: Cuts = Cuts.KEPT,
     between: Sequence[int] = (),
 ) -> Gradients:
@@ -70,13 +70,13 @@ def replayed_gradients(
 
     Also for the tensors `between` parameters and loss, where asked for.
     """
-    return _replayed(tape, run, wide, cuts, between).gradients
+    return _replayed(tape, run, float64, cuts, between).gradients
 
 
 def _replayed(
-    tape: Tape, run: Backward, wide: bool, cuts: Cuts, between: Sequence[int]
+    tape: Tape, run: Backward, float64: bool, cuts: Cuts, between: Sequence[int]
 ) -> Replayed:
-    replay = Replay(tape, wide=wide, cuts=cuts)
+    replay = Replay(tape, float64=float64, cuts=cuts)
     with torch.inference_mode(mode=False):
         leaves = {i: replay.leaf(tape.value(i)) for i in run.before}
     roots = [root for root in run.roots if root is not None]
@@ -90,16 +90,16 @@ def _replayed(
         torch.ones_like(output) if seed is None else seed.to(output.dtype)
         for output, seed in zip(outputs, run.seeds, strict=True)
     ]
-    live = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
+    differentiable = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
     leaves |= {i: made[i] for i in between if i in made and made[i].requires_grad}
     found = torch.autograd.grad(
-        [o for o, _ in live],
+        [o for o, _ in differentiable],
         list(leaves.values()),
-        [s for _, s in live],
+        [s for _, s in differentiable],
         allow_unused=True,
     )
     gradients: Gradients = {
-        number: dense(gradient) if wide and gradient is not None else gradient
+        number: dense(gradient) if float64 and gradient is not None else gradient
         for number, gradient in zip(leaves, found, strict=True)
     }
     finite = all(bool(torch.isfinite(output).all()) for output in outputs)

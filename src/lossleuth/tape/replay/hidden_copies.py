@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 
 FEWEST_ELEMENTS = 8
@@ -84,7 +84,7 @@ def _marks(tape: Tape, fed: set[int], sizes: set[int], before: int) -> list[_Mar
 
     wanted = [o for op in tape.operations[:before] for o in op.outputs if o in fed]
     try:
-        Replay(tape, wide=False, gradients=False).run(
+        Replay(tape, float64=False, gradients=False).run(
             [o for o in wanted if o is not None], before=before, each=each
         )
     except CannotReplay:
@@ -113,7 +113,7 @@ def _source(tape: Tape, leaf: int, value: Tensor, use: int, marks: Sequence[_Mar
     ]
     for mark in reversed(like[-MOST_COMPARED:]):
         try:
-            replay = Replay(tape, wide=False, gradients=False)
+            replay = Replay(tape, float64=False, gradients=False)
             found = replay.run([mark.number], before=mark.operation + 1)[mark.number]
         except CannotReplay:
             continue

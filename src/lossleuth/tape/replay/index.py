@@ -74,7 +74,7 @@ class Index:
 
 def without_graph(tape: Tape) -> Tape:
     """The same, with nothing in it that asks for gradients."""
-    dead = [replace(op, live=(False,) * len(op.live)) for op in tape.operations]
+    dead = [replace(op, requires_grad=(False,) * len(op.requires_grad)) for op in tape.operations]
     return replace(tape, operations=dead)
 
 

@@ -30,7 +30,7 @@ def hidden_parameters(tape: Tape, roots: list[int], before: int) -> dict[int, st
             reason = f"straight-through: {call.name} at {call.place} has no slope of its own"
             _add(tape, found, list(call.inputs), call.first, reason)
     for operation in operations:
-        if is_foreign(operation.kind) and any(operation.live):
+        if is_foreign(operation.kind) and any(operation.requires_grad):
             reason = f"opaque: the derivative of {operation.kind} at {operation.place} is its own"
             _add(tape, found, list(operation.inputs), operation.number, reason)
     return found

@@ -17,11 +17,11 @@ from torch.utils._pytree import tree_map_only
 
 from lossleuth.tape.op_schemas import is_fused_attention, is_random, is_view
 from lossleuth.tape.replay.clean_state import neutral
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.liveness import endings
 from lossleuth.tape.replay.no_dropout import without_dropout
 from lossleuth.tape.replay.strides import laid_out
 from lossleuth.tape.replay.substitutes import (
-    CannotReplay,
     attention,
     functional,
     gathered,
@@ -49,15 +49,15 @@ class Cuts(Enum):
 class Replay:
     """How to do operations again.
 
-    With `wide`, all floating-point numbers are float64; else they have the recorded types.
-    With `decided`, choices such as the largest of some numbers are those of the recording.
+    With `float64`, all floating-point numbers are float64; else they have the recorded types.
+    With `replay_choices`, choices such as the largest of some numbers are those of the recording.
     """
 
     tape: Tape
-    wide: bool = True
+    float64: bool = True
     cuts: Cuts = Cuts.KEPT
     gradients: bool = True
-    decided: bool = True
+    replay_choices: bool = True
     # Without `dropout`, nothing is dropped: as when a model is evaluated.
     dropout: bool = True
     # Operations that could not be done in float64, and were done as recorded.
@@ -84,7 +84,7 @@ class Replay:
         in the recorded types.
         """
         operations = self.tape.needed_for([*wanted, *kept], before, since)
-        with neutral(wide=self.wide, gradients=self.gradients):
+        with neutral(float64=self.float64, gradients=self.gradients):
             pass_ = _Pass(self, leaves or {}, inputs or {}, operations, {*wanted, *kept}, each)
             for operation in operations:
                 try:
@@ -104,7 +104,7 @@ class Replay:
 
     def widened(self, tensor: Tensor) -> Tensor:
         """The tensor as this replay wants it."""
-        return tensor.double() if self.wide and tensor.dtype in FLOATS else tensor
+        return tensor.double() if self.float64 and tensor.dtype in FLOATS else tensor
 
 
 class _Pass:
@@ -167,7 +167,7 @@ class _Pass:
             return self._cut(value.id, tensor, operation)
         if isinstance(value, list | tuple):
             return type(value)(self._decoded(item, operation) for item in value)
-        if isinstance(value, torch.dtype) and self._replay.wide and value in FLOATS:
+        if isinstance(value, torch.dtype) and self._replay.float64 and value in FLOATS:
             return torch.float64
         return value
 
@@ -176,8 +176,8 @@ class _Pass:
         replay = self._replay
         if not replay.gradients or replay.cuts is Cuts.OPENED or operation.function is not None:
             return tensor
-        live = operation.live[operation.inputs.index(number)]
-        if live or not tensor.requires_grad:
+        required = operation.requires_grad[operation.inputs.index(number)]
+        if required or not tensor.requires_grad:
             return tensor
         replay.has_cuts = True
         return tensor.detach()
@@ -257,17 +257,17 @@ class _Pass:
         return made[index] if operation.several else made  # type: ignore[no-any-return]  # a tensor
 
     def _result(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name, kept = operation.name, operation.kept
+        name, recorded = operation.name, operation.recorded_results
         if name == "detach":
             return aten.alias(args[0])
         if name == "_local_scalar_dense":
-            return kept[0] if kept else None
-        if kept is not None and is_random(operation.kind):
+            return recorded[0] if recorded else None
+        if recorded is not None and is_random(operation.kind):
             return self._random(operation, args, kwargs)
-        if kept is not None and self._replay.decided:
-            decided = self._decided(operation, args, kwargs)
-            if decided is not None:
-                return decided
+        if recorded is not None and self._replay.replay_choices:
+            chosen = self._chosen(operation, args, kwargs)
+            if chosen is not None:
+                return chosen
         if is_fused_attention(operation.kind):
             return self._attention(operation, args, kwargs)
         if operation.written and "out" in kwargs and self._replay.gradients:
@@ -275,7 +275,7 @@ class _Pass:
         try:
             return operation.kind(*half_to_float(operation.kind, args), **kwargs)
         except (RuntimeError, NotImplementedError, TypeError):
-            if not self._replay.wide:
+            if not self._replay.float64:
                 raise
             self._replay.narrow.append(operation)
             return self._as_recorded(operation, args, kwargs)
@@ -284,41 +284,41 @@ class _Pass:
         self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         given = named_arguments(operation.kind, args, kwargs)
-        if not self._replay.wide and not given.get("dropout_p"):
+        if not self._replay.float64 and not given.get("dropout_p"):
             # The kernel itself, whose rounding is part of the floor.
             return operation.kind(*args, **kwargs)
         return (attention(given), *([None] * (len(operation.outputs) - 1)))
 
     def _random(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        kept = operation.kept
-        assert kept is not None
+        recorded = operation.recorded_results
+        assert recorded is not None
         if not self._replay.dropout:
             written = self._values[operation.written[0]] if operation.written else None
             whole = without_dropout(operation, args, kwargs, written)
             if whole is not None:
                 return whole
         if operation.name == "native_dropout":
-            mask, share = kept[1], args[1]
+            mask, share = recorded[1], args[1]
             scale = 0.0 if share >= 1 else 1 / (1 - share)
             return args[0] * (mask.to(args[0].dtype) * scale), mask
-        drawn = tuple(self._replay.widened(k) if isinstance(k, Tensor) else k for k in kept)
+        drawn = tuple(self._replay.widened(k) if isinstance(k, Tensor) else k for k in recorded)
         if operation.written:
             target = self._values[operation.written[0]]
             return target.copy_(drawn[0].to(target.dtype))
         return drawn if operation.several else drawn[0].clone()
 
-    def _decided(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _chosen(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Choices as recorded; the values chosen, where there are such, from the new numbers."""
-        kept = operation.kept
-        assert kept is not None
+        recorded = operation.recorded_results
+        assert recorded is not None
         if operation.written:
             target = self._values[operation.written[0]]
-            return target.copy_(kept[0]) if kept[0] is not None else None
+            return target.copy_(recorded[0]) if recorded[0] is not None else None
         if not operation.several:
-            return kept[0].clone()
-        if operation.name in CHOICES and kept[0] is None and kept[1] is not None:
+            return recorded[0].clone()
+        if operation.name in CHOICES and recorded[0] is None and recorded[1] is not None:
             given = named_arguments(operation.kind, args, kwargs)
-            return gathered(given, kept[1]), kept[1]
+            return gathered(given, recorded[1]), recorded[1]
         return None
 
     def _into(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

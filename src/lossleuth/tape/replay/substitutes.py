@@ -10,12 +10,9 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from lossleuth.tape.op_schemas import short_name
+from lossleuth.tape.replay.errors import CannotReplay
 
 Arguments = dict[str, Any]
-
-
-class CannotReplay(Exception):
-    """An operation whose meaning we cannot reproduce; the reason is for the user."""
 
 
 def named_arguments(

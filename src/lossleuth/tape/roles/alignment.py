@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from lossleuth.findings.data import Alignment
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import Roles, recorded_value, token_values
 from lossleuth.tape.window import Window
 

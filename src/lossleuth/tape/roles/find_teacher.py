@@ -40,7 +40,7 @@ class Side:
     # What the logits were multiplied with on the way; None where that is trained itself.
     factor: float | None
     # Whether gradients flow back into them.
-    is_live: bool
+    requires_grad: bool
     place: str | None
 
 
@@ -82,10 +82,10 @@ def find_lessons(window: Window, roles: Roles | None) -> list[Lesson]:
                 continue
             met = _meetings(operations, flows[student], flows[teacher])
             # Two that both learn from labels, and from each other, are peers.
-            if not met or (teacher in labelled and flows[teacher].is_live):
+            if not met or (teacher in labelled and flows[teacher].requires_grad):
                 continue
             lesson = _lesson(run, operations, flows[student], flows[teacher], met, picks)
-            if lesson is not None and lesson.student.is_live:
+            if lesson is not None and lesson.student.requires_grad:
                 found.append(lesson)
     return found
 
@@ -109,13 +109,14 @@ class _Flow:
         self.made: dict[int, bool] = {head: True}
         # What scores that were only carried have been multiplied with so far.
         self.carried: dict[int, float | None] = {head: 1.0}
-        self.is_live = False
+        self.requires_grad = False
         for op in operations:
             if not any(i in self.made for i in op.inputs):
                 continue
             wide = any(self.made.get(i, False) for i in op.inputs)
-            self.is_live |= any(
-                live and i in self.made for i, live in zip(op.inputs, op.live, strict=True)
+            self.requires_grad |= any(
+                needs_grad and i in self.made
+                for i, needs_grad in zip(op.inputs, op.requires_grad, strict=True)
             )
             source = next((i for i in op.inputs if i in self.carried), None)
             for out in {*(o for o in op.outputs if o is not None), *op.written}:
@@ -248,9 +249,11 @@ def _side(operations: list[Operation], flow: _Flow, leading: set[int]) -> Side |
         goes_on = any(o in flow.carried and o != source for o in op.outputs if o is not None)
         if goes_on or source in op.written:
             continue
-        live = dict(zip(op.inputs, op.live, strict=True))[source] or op.function is not None
+        needs_grad = (
+            dict(zip(op.inputs, op.requires_grad, strict=True))[source] or op.function is not None
+        )
         place = None if op.place is None else str(op.place)
-        return Side(flow.head, source, op.number, flow.carried[source], live, place)
+        return Side(flow.head, source, op.number, flow.carried[source], needs_grad, place)
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.alignment import alignment
 from lossleuth.tape.roles.find_teacher import find_lessons
 from lossleuth.tape.roles.roles import MOVES, PICKS, Roles, find_roles, roles_of
@@ -101,8 +101,8 @@ def has_graph(tape: Tape, pick: Operation) -> bool:
         if operation.name in MOVES and all(i in weights for i in operation.inputs):
             weights.update(o for o in operation.outputs if o is not None)
         elif any(
-            live and i not in weights
-            for i, live in zip(operation.inputs, operation.live, strict=True)
+            needs_grad and i not in weights
+            for i, needs_grad in zip(operation.inputs, operation.requires_grad, strict=True)
         ):
             return True
     return False

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from lossleuth.tape.op_schemas import is_random
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.features import Features, Fused, find_features, find_fused
 from lossleuth.tape.tape import Operation, Ref, Tape
 from lossleuth.tape.walk_back import origin
@@ -122,12 +122,12 @@ def _fused_roles(tape: Tape, run: Backward, makers: dict[int, Operation], fused:
     )
 
 
-def _is_alive(tape: Tape, operations: list[Operation]) -> bool:
+def _uses_autograd(tape: Tape, operations: list[Operation]) -> bool:
     """Whether autograd takes part at all: a parameter by itself always could."""
     return any(
-        live and tape.groups[i] not in tape.leaves
+        needs_grad and tape.groups[i] not in tape.leaves
         for operation in operations
-        for i, live in zip(operation.inputs, operation.live, strict=True)
+        for i, needs_grad in zip(operation.inputs, operation.requires_grad, strict=True)
     )
 
 
@@ -138,7 +138,7 @@ def _leading_to(tape: Tape, run: Backward) -> list[Operation]:
 def _picked(tape: Tape, operations: list[Operation]) -> tuple[int | None, int | None, int | None]:
     """Targets, the target that counts for nothing, and what they picked from; the largest such."""
     best: tuple[int, int, int | None, int] | None = None
-    alive = _is_alive(tape, operations)
+    autograd = _uses_autograd(tape, operations)
     for operation in operations:
         if operation.name not in PICKS or len(operation.inputs) < 2:
             continue
@@ -147,10 +147,13 @@ def _picked(tape: Tape, operations: list[Operation]) -> tuple[int | None, int | 
             continue
         whole = not tape.layouts[index.id].dtype.is_floating_point
         classes = max(tape.layouts[source.id].shape, default=0)
-        live = operation.function is not None or operation.live[operation.inputs.index(source.id)]
-        # Where nothing at all is live, gradients are made by hand.
-        live = live or not alive
-        if not whole or classes < 2 or not live:
+        needs_grad = (
+            operation.function is not None
+            or operation.requires_grad[operation.inputs.index(source.id)]
+        )
+        # Where nothing at all requires a gradient, gradients are made by hand.
+        needs_grad = needs_grad or not autograd
+        if not whole or classes < 2 or not needs_grad:
             continue
         ignored = operation.args[4] if operation.name.startswith("nll") else None
         size = _count(tape, source.id)
@@ -178,8 +181,10 @@ def _softmax(
         for operation in reversed(beside):
             if _count(tape, operation.inputs[0]) == wanted:
                 return operation
-    alive = _is_alive(tape, operations)
-    candidates = [op for op in operations if op.name in SOFTMAXES and (op.live[0] or not alive)]
+    autograd = _uses_autograd(tape, operations)
+    candidates = [
+        op for op in operations if op.name in SOFTMAXES and (op.requires_grad[0] or not autograd)
+    ]
     # A softmax whose result is multiplied with values again is attention, not a prediction.
     predictions = [op for op in candidates if "log" in op.name]
     return max(predictions, key=lambda op: (_count(tape, op.inputs[0]), op.number), default=None)
@@ -221,8 +226,8 @@ def _moved_from(tape: Tape, maker: Operation) -> int | None:
         return maker.inputs[0] if maker.inputs else None
     if maker.name in MASKS and maker.outputs[0] is not None:
         shape = tape.layouts[maker.outputs[0]].shape
-        pairs = zip(maker.inputs, maker.live, strict=True)
-        whole = [i for i, live in pairs if live and tape.layouts[i].shape == shape]
+        pairs = zip(maker.inputs, maker.requires_grad, strict=True)
+        whole = [i for i, needs_grad in pairs if needs_grad and tape.layouts[i].shape == shape]
         return whole[0] if len(whole) == 1 else None
     return None
 
