@@ -23,7 +23,6 @@ def knowledge(loss: float = 2.0, **given: Any) -> dict[str, Any]:
         "offsets": {"-2": 6.0, "-1": 6.0, "0": loss, "1": 6.0, "2": 6.0},
         "renamed": 6.0,
         "renamed_error": 0.05,
-        "entropy": 2.0,
         **given,
     }
 
@@ -36,9 +35,7 @@ def lesson(**given: Any) -> dict[str, Any]:
         "student_at": "train.py:12",
         "mixed_at": "train.py:13",
         "classes": 64,
-        "rows": 512,
         "has_labels": True,
-        "computed": True,
         "student_temperature": 2.0,
         "teacher_temperature": 2.0,
         "target_share": 0.0,
@@ -49,7 +46,6 @@ def lesson(**given: Any) -> dict[str, Any]:
         "weight": 2.0,
         "weight_fit": 1.0,
         "label_weight": 0.5,
-        "share": 0.5,
         "micro_batches": 1,
         "dropout": 0.0,
         "same_input": 1.0,

@@ -22,7 +22,6 @@ class TeacherQuality:
     # Its loss on half of the tokens, with its classes renamed as fits the other half best.
     renamed: float | None
     renamed_error: float | None
-    entropy: float
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,8 @@ class Teaching(Finding):
     # Where the lesson is added to what labels ask for.
     mixed_at: str | None
     classes: int
-    rows: int
-    # Whether the student has labels too, and whether the teacher answers within the step.
+    # Whether the student has labels too.
     has_labels: bool
-    computed: bool
     student_temperature: float | None
     teacher_temperature: float | None
     # Share of the squared gradient that goes into what only the target is made of, and into what.
@@ -52,11 +49,10 @@ class Teaching(Finding):
     pull_at_goal: float | None
     pull_to_labels: float | None
     # What multiplies the divergence of a position, and the cross-entropy of one; how well the first
-    # fits; the lesson's share of what is asked of the logits.
+    # fits.
     weight: float | None
     weight_fit: float | None
     label_weight: float | None
-    share: float | None
     micro_batches: int
     # Divergence in nats between the teacher with and without dropout.
     dropout: float | None

@@ -14,8 +14,6 @@ class ParameterTruth:
     name: str
     error: float
     floor: float
-    used_norm: float
-    true_norm: float
     untested: str | None = None
 
 
@@ -27,8 +25,6 @@ class GradientTruth(Finding):
     floor: float
     cosine: float
     scale: float
-    # Slope of the loss along the gradient that was used, over what it would be if that were true.
-    directional: float
     parameters: tuple[ParameterTruth, ...]
 
 
@@ -39,7 +35,6 @@ class CustomFunction(Finding):
     name: str
     file: str | None
     line: int | None
-    called_at: str | None
     error: float
     floor: float
     # A step function whose backward passes on what it is given: meant so, and no error.

@@ -26,8 +26,6 @@ class Leaks(Finding):
     lost_places: tuple[str, ...] = ()
     # Changes up to this come from rounding, where a change of tokens changes how work is cut up.
     floor: float = 1e4 * 2.0**-52
-    # What `future` would be, of a model that is not asked for the next token and so may see all.
-    beyond: float | None = None
 
 
 @dataclass(frozen=True)

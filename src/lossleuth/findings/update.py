@@ -37,8 +37,6 @@ class Descent(Finding):
     """Cosine between the update and the negative gradient; below 0 it goes up."""
 
     cosine: float
-    # Share of all that moves, tensor by tensor, that goes up.
-    rising_share: float
 
 
 @dataclass(frozen=True)

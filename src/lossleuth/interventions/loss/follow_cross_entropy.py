@@ -47,7 +47,7 @@ class FollowCrossEntropy(Intervention):
 
     def _targets(self, window: Window, roles: Roles) -> Tensor | None:
         """What to aim at; None where that would change nothing."""
-        return true_targets(window, roles)[0]
+        return true_targets(window, roles)
 
     def _gradients(
         self, window: Window, numbers: list[int], run: Backward | None = None

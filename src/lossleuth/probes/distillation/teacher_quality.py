@@ -38,19 +38,16 @@ def known_by(teacher: Tensor, student: Tensor, targets: Tensor) -> TeacherQualit
         for offset, there in zip(OFFSETS, targets, strict=True):
             offsets[str(offset)] = float(_losses(told, there)[everywhere].mean())
     renamed, renamed_error = _renamed(told[known], own[known])
-    share = told[known].exp()
-    entropy = float(-torch.where(share > 0, share * told[known], 0.0).sum(-1).mean())
     behind = theirs - ours
     return TeacherQuality(
-        float(theirs.mean()),
-        _error(theirs),
-        count,
-        float(behind.mean()),
-        _error(behind),
-        offsets,
-        renamed,
-        renamed_error,
-        entropy,
+        loss=float(theirs.mean()),
+        error=_error(theirs),
+        tokens=count,
+        behind=float(behind.mean()),
+        behind_error=_error(behind),
+        offsets=offsets,
+        renamed=renamed,
+        renamed_error=renamed_error,
     )
 
 

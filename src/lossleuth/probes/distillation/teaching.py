@@ -49,9 +49,7 @@ def teaching(window: Window, roles: Roles | None) -> Teaching | None:
         "student_at": lesson.student.place,
         "mixed_at": lesson.mixed_at,
         "classes": lesson.classes,
-        "rows": rows,
         "has_labels": lesson.has_labels,
-        "computed": lesson.teacher.logits not in window.tape.leaves,
         "student_temperature": _temperature(lesson.student.factor),
         "teacher_temperature": _temperature(lesson.teacher.factor),
         "target_share": share,
@@ -66,7 +64,7 @@ def teaching(window: Window, roles: Roles | None) -> Teaching | None:
     asked = replay.gradient(student)
     weight, fit = _weight(student, teacher, asked)
     pull, to_labels = _pull(replay, lesson, teacher, asked, targets)
-    whole_share, label_weight = _demands(window, replay)
+    label_weight = _label_weight(window, replay)
     same, other = _input(window, lesson, replay, targets)
     own = replay.scores(lesson.teacher, dropout=False)
     return Teaching(
@@ -76,7 +74,6 @@ def teaching(window: Window, roles: Roles | None) -> Teaching | None:
         weight=weight,
         weight_fit=fit,
         label_weight=label_weight,
-        share=whole_share,
         dropout=_divergence(log_probabilities(own), log_probabilities(teacher)),
         same_input=same,
         levels=_levels(lesson, student, teacher),
@@ -87,7 +84,7 @@ def teaching(window: Window, roles: Roles | None) -> Teaching | None:
 
 def _unknown() -> dict[str, object]:
     names = (
-        *("pull_at_goal", "pull_to_labels", "weight", "weight_fit", "label_weight", "share"),
+        *("pull_at_goal", "pull_to_labels", "weight", "weight_fit", "label_weight"),
         *("dropout", "same_input"),
     )
     return {**dict.fromkeys(names), "levels": {}}
@@ -219,24 +216,22 @@ def _pull(
     return pull, float((towards * asked_here).sum()) / product if product else 0.0
 
 
-def _demands(window: Window, replay: TeacherLossReplay) -> tuple[float | None, float | None]:
-    """The lesson's share of what is asked of the logits, and what multiplies cross-entropy."""
-    logits, lesson, rest = replay.demands()
-    sizes = float(lesson.norm()), float(rest.norm())
-    share = sizes[0] / sum(sizes) if sum(sizes) else None
+def _label_weight(window: Window, replay: TeacherLossReplay) -> float | None:
+    """What multiplies the cross-entropy of a position."""
+    logits, _, rest = replay.demands()
     roles = best_roles(window)
-    if roles is None or not sizes[1]:
-        return share, None
+    if roles is None or not float(rest.norm()):
+        return None
     try:
         targets = targets_by_place(window, roles).reshape(-1)
     except CannotReplay:
-        return share, None
+        return None
     flat, asked = logits.flatten(0, -2), rest.flatten(0, -2)
     known = (targets >= 0) & (asked.abs().sum(-1) > 0) if len(targets) == len(flat) else None
     if known is None or not bool(known.any()):
-        return share, None
+        return None
     wanted = flat[known].softmax(-1) - F.one_hot(targets[known], flat.shape[-1])
-    return share, float((wanted * asked[known]).sum() / wanted.square().sum()) * len(wanted)
+    return float((wanted * asked[known]).sum() / wanted.square().sum()) * len(wanted)
 
 
 def _input(

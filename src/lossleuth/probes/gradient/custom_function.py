@@ -39,13 +39,12 @@ def custom_functions(window: Window) -> list[CustomFunction]:
 
 def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> CustomFunction:
     file, line = _source(call)
-    where = None if call.place is None else str(call.place)
     reason = None
     try:
         if opaque:
             error, floor, reason = _by_differences(tape, call)
             if reason is None:
-                return CustomFunction(call.name, file, line, where, error, floor)
+                return CustomFunction(call.name, file, line, error, floor)
             reason = f"opaque at {file}:{line}: {reason}"
         else:
             gave = _by_input(call)
@@ -59,12 +58,10 @@ def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> CustomFunction:
             through = is_straight_through(tape, call)
             if errors:
                 line = _line_of(call, list(true)[errors.index(max(errors))]) or line
-            return CustomFunction(
-                call.name, file, line, where, error, floor, untested=None, straight_through=through
-            )
+            return CustomFunction(call.name, file, line, error, floor, straight_through=through)
     except CannotReplay as error_of_replay:
         reason = str(error_of_replay)
-    return CustomFunction(call.name, file, line, where, math.nan, math.nan, untested=reason)
+    return CustomFunction(call.name, file, line, math.nan, math.nan, untested=reason)
 
 
 def _by_differences(tape: Tape, call: FunctionCall) -> tuple[float, float, str | None]:

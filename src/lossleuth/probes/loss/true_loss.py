@@ -37,8 +37,6 @@ class CrossEntropy:
 
     mean: Tensor
     count: int
-    # Whether the targets are the program's own, or were taken from its input.
-    own_targets: bool
     # A row of logits for each target, counted or not.
     rows: Tensor
 
@@ -48,11 +46,11 @@ def true_loss(window: Window) -> TrueLoss:
     try:
         found = cross_entropy(window, dropout=False, gradients=False)
     except CannotReplay as reason:
-        return TrueLoss(None, 0, None, own_targets=False, logits_std=None, untested=str(reason))
+        return TrueLoss(None, 0, None, logits_std=None, untested=str(reason))
     spread = float(found.rows[torch.isfinite(found.rows)].std())
     size = _gradient_size(window) if spread <= CONSTANT else None
     loss, classes = float(found.mean), found.rows.shape[1]
-    return TrueLoss(loss, found.count, classes, found.own_targets, spread, gradient=size)
+    return TrueLoss(loss, found.count, classes, spread, gradient=size)
 
 
 def _gradient_size(window: Window) -> float | None:
@@ -82,23 +80,20 @@ def cross_entropy(
     """The mean cross-entropy of the step's supervised targets, with other leaves if given."""
     roles = supervised_roles(window, pick)
     rows = logit_rows(window, roles, leaves, dropout=dropout, gradients=gradients)
-    targets, own = true_targets(window, roles)
-    return cross_entropy_of(rows, targets, roles.ignored, own_targets=own)
+    return cross_entropy_of(rows, true_targets(window, roles), roles.ignored)
 
 
-def true_targets(window: Window, roles: Roles) -> tuple[Tensor, bool]:
-    """What a language model is meant to aim at, and whether the program does."""
+def true_targets(window: Window, roles: Roles) -> Tensor:
+    """The targets a language model should have: the program's own, or else the next tokens."""
     if roles.targets is None:
-        return _next_tokens(window, roles), False
+        return _next_tokens(window, roles)
     found = alignment(window, roles)
     if found.untested is None and found.offset not in (1, None):
-        return _next_tokens(window, roles), False
-    return target_values(window, roles), True
+        return _next_tokens(window, roles)
+    return target_values(window, roles)
 
 
-def cross_entropy_of(
-    rows: Tensor, targets: Tensor, ignored: int | None, *, own_targets: bool = True
-) -> CrossEntropy:
+def cross_entropy_of(rows: Tensor, targets: Tensor, ignored: int | None) -> CrossEntropy:
     """The mean over the targets that count."""
     targets = targets.reshape(-1)
     if len(targets) != len(rows):
@@ -108,7 +103,7 @@ def cross_entropy_of(
     if not count:
         raise CannotReplay("no target is supervised")
     mean = F.cross_entropy(rows[counted], targets[counted].long())
-    return CrossEntropy(mean, count, own_targets, rows)
+    return CrossEntropy(mean, count, rows)
 
 
 def is_supervised(targets: Tensor, ignored: int | None, classes: int) -> Tensor:
@@ -154,7 +149,7 @@ def targets_by_place(window: Window, roles: Roles) -> Tensor:
     if roles.targets is None:
         found[:, :-1] = tokens[:, 1:]
         return found
-    targets = true_targets(window, roles)[0].reshape(-1)
+    targets = true_targets(window, roles).reshape(-1)
     places = row_places(window, roles, tokens)
     if len(places) != len(targets):
         raise CannotReplay("as many targets as rows of logits expected")

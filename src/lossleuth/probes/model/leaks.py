@@ -58,8 +58,8 @@ def leaks(window: Window, roles: Roles | None) -> Leaks:
         return Leaks(None, None, None, None, untested=str(reason))
     asked_for_next = found.untested is not None or found.shares.get(1, 0.0) > 0.5
     if not asked_for_next and (measured.future or 0.0) > measured.floor:
-        # A model that sees its whole input may, if it is not asked for what comes next.
-        return replace(measured, future=None, beyond=measured.future)
+        # A model that is not asked for the next token may see its whole input.
+        return replace(measured, future=None)
     return measured
 
 

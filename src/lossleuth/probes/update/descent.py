@@ -14,20 +14,14 @@ from lossleuth.tape.window import Window, dense
 
 def descent(window: Window) -> Descent | None:
     """Over all parameters of the step's updates together."""
-    dot = moved = size = rising = 0.0
+    dot = moved = size = 0.0
     for before, after, gradient in _changes(window):
-        wide = dense(gradient)
+        slope = dense(gradient)
         change = after.double() - before.double()
-        product = -float((change * wide).sum())
-        dot += product
-        rising += max(0.0, -product)
+        dot -= float((change * slope).sum())
         moved += norm([change]) ** 2
-        size += norm([wide]) ** 2
-    if not moved or not size:
-        return None
-    # What falls less what rises is the whole.
-    total = dot + 2 * rising
-    return Descent(dot / (moved * size) ** 0.5, rising / total if total > 0 else 0.0)
+        size += norm([slope]) ** 2
+    return Descent(dot / (moved * size) ** 0.5) if moved and size else None
 
 
 def _changes(window: Window) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
