@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 # Below this many bytes torch's own memory is as good.
-SMALLEST = 1 << 22
+MIN_BYTES = 1 << 22
 # A block may be so many times as large as what is wanted.
-ROOM = 1.25
+MAX_SIZE_RATIO = 1.25
 
 _waiting: list[mmap.mmap] = []
 
@@ -33,7 +33,7 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     torch.Size([2, 3])
     """
     size = prod(shape) * dtype.itemsize
-    block = _block(size) if size >= SMALLEST else None
+    block = _block(size) if size >= MIN_BYTES else None
     if block is None:
         return torch.empty(shape, dtype=dtype)
     array = np.frombuffer(block, np.uint8, size)
@@ -52,7 +52,7 @@ def _block(size: int) -> mmap.mmap | None:
         return None
     try:
         block = _waiting.pop()
-        if size <= len(block) <= size * ROOM:
+        if size <= len(block) <= size * MAX_SIZE_RATIO:
             return block
         del block
     except IndexError:

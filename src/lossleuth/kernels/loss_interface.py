@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lossleuth.kernels.gradient_memory import SMALLEST, empty
+from lossleuth.kernels.gradient_memory import MIN_BYTES, empty
 from lossleuth.kernels.row_losses import NATIVE, Options, in_rows
 from lossleuth.kernels.supervision import require_some
 
@@ -34,7 +34,7 @@ def reduced(
 
 def room_for(x: Tensor) -> Tensor:
     """Memory for a gradient of x."""
-    if x.nbytes < SMALLEST and x.is_contiguous():
+    if x.nbytes < MIN_BYTES and x.is_contiguous():
         return torch.empty_like(x)  # in half the time
     return room(tuple(x.shape), x.dtype, x.device)
 

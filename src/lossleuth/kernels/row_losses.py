@@ -18,9 +18,9 @@ from lossleuth.native.table import TYPES
 
 # What the library reads.
 NATIVE = (torch.float32, torch.bfloat16)
-# Below this many elements one thread does it.
-ALONE = 20_000
-NOTHING = torch.empty(0, dtype=torch.float64)
+# With fewer elements than these one thread does all the work.
+MIN_ELEMENTS_FOR_THREADS = 20_000
+NO_ROWS = torch.empty(0, dtype=torch.float64)
 
 _Place, _Count, _Number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 
@@ -111,7 +111,7 @@ def cross_entropy_rows(
     >>> round(total, 4), logits.tolist()
     (1.3863, [[0.25, -0.75, 0.25, 0.25], [0.0, 0.0, 0.0, 0.0]])
     """
-    losses = torch.empty(supervision.targets.numel(), dtype=torch.float64) if each else NOTHING
+    losses = torch.empty(supervision.targets.numel(), dtype=torch.float64) if each else NO_ROWS
     prepared = prepare(logits, supervision, options, gradient, losses if each else None)
     if prepared is None:
         losses = _without_library(logits, gradient)(
@@ -263,7 +263,7 @@ def _layout(tensor: Tensor) -> _Fields | None:
 
 
 def _threads(logits: Tensor) -> int:
-    return torch.get_num_threads() if logits.numel() >= ALONE else 1
+    return torch.get_num_threads() if logits.numel() >= MIN_ELEMENTS_FOR_THREADS else 1
 
 
 def _require_memory(failed: int) -> None:

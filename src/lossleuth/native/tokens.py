@@ -33,7 +33,7 @@ class TokenFingerprint(NamedTuple):
     consecutive: bool
 
 
-_NOTHING = TokenFingerprint(0, 0, -1, 0, False)
+_NO_TOKENS = TokenFingerprint(0, 0, -1, 0, False)
 
 
 class _Rows(NamedTuple):
@@ -64,7 +64,7 @@ class TokenReader:
         rows = _rows(tensor)
         number, width = rows.number, rows.width
         if not number * width:
-            return _NOTHING
+            return _NO_TOKENS
         if self._library is None:
             return _in_numpy(
                 flat_view(rows.tensor.contiguous()).astype(np.int64).reshape(number, width)

@@ -15,7 +15,7 @@ from lossleuth.probes.gradient.graph_cuts import graph_cuts
 from lossleuth.probes.gradient.reported_number import reported_numbers
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.gradients import (
-    MOST_KEPT,
+    MAX_BACKWARDS_KEPT,
     opened_gradients,
     replayed_gradients,
     shared_gradients,
@@ -103,9 +103,9 @@ def test_a_replay_that_fails_fails_for_all(replays: list[bool]) -> None:
 def test_only_so_many_gradients_are_kept() -> None:
     window = recorded_step()
     run = window.backwards[0]
-    for i in range(3 * MOST_KEPT):
+    for i in range(3 * MAX_BACKWARDS_KEPT):
         window.replayed[i, True] = shared_gradients(window, run, float64=True)
         window.replayed.pop((id(run), True), None)
     shared_gradients(window, run, float64=True)
-    assert len(window.replayed) == 2 * MOST_KEPT
+    assert len(window.replayed) == 2 * MAX_BACKWARDS_KEPT
     assert (id(run), True) in window.replayed

@@ -14,8 +14,12 @@ from lossleuth.findings.distillation import TeacherQuality
 
 # Places before and after a row at which its target is looked for.
 OFFSETS = range(-2, 3)
-# Beyond that many classes no table of classes against targets is made.
-MOST_CLASSES = 4096
+# With more classes we make no table of classes against targets: it grows with their square. Picked
+# by hand.
+MAX_CLASSES = 4096
+# Targets needed to choose other names for the classes, and to test them. Picked by hand.
+MIN_TARGETS = 64
+MIN_TARGETS_TESTED = 32
 
 
 def known_by(teacher: Tensor, student: Tensor, targets: Tensor) -> TeacherQuality | None:
@@ -82,7 +86,7 @@ def _error(values: Tensor) -> float:
 def _renamed(told: Tensor, targets: Tensor) -> tuple[float | None, float | None]:
     """The loss under the best other names, which are chosen on every other row."""
     classes = told.shape[1]
-    if classes > MOST_CLASSES or len(targets) < 64:
+    if classes > MAX_CLASSES or len(targets) < MIN_TARGETS:
         return None, None
     chosen, tested = slice(0, None, 2), slice(1, None, 2)
     # How often a target comes where a class is expected, against how often it comes at all.
@@ -101,7 +105,7 @@ def _renamed(told: Tensor, targets: Tensor) -> tuple[float | None, float | None]
             names[target], taken[own] = own, True
     own_names = names[targets[tested]]
     known = own_names >= 0
-    if int(known.sum()) < 32:
+    if int(known.sum()) < MIN_TARGETS_TESTED:
         return None, None
     losses = _losses(told[tested][known], own_names[known])
     return float(losses.mean()), _error(losses)

@@ -30,7 +30,8 @@ from lossleuth.tape.window import Window, dense
 
 # Temperatures at which the same batch is looked at again.
 TEMPERATURES = (1.0, 2.0, 4.0, 8.0)
-MOST_NAMES = 4
+# Parameters that a finding names: as many as a sentence holds.
+MAX_NAMES = 4
 
 
 def teaching(window: Window, roles: Roles | None) -> Teaching | None:
@@ -117,7 +118,7 @@ def _moved_target(window: Window, lesson: Lesson) -> tuple[float, tuple[str, ...
     operations = tape.needed_for([lesson.teacher.scores], lesson.teacher.at)
     used = {i for op in operations for i in op.inputs if i in tape.leaves}
     fixed = [i for i in used if isinstance(tape.leaves[i], Parameter) and i not in run.before]
-    largest = sorted(moved, key=lambda i: -moved[i])[:MOST_NAMES]
+    largest = sorted(moved, key=lambda i: -moved[i])[:MAX_NAMES]
     names = tuple(window.name_of(i) for i in largest)
     return sum(moved.values()) / whole, names, not fixed
 

@@ -22,7 +22,8 @@ from lossleuth.tape.tape import Operation
 from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Window
 
-MOST_COMPARED = 16
+# Comparisons of guesses with labels that are examined in one evaluation. Picked by hand.
+MAX_COMPARISONS = 16
 # Operations that find the best guess, and which of their results is its number.
 GUESSES = {"argmax": 0, "max": 1}
 
@@ -39,7 +40,7 @@ class _Comparison:
 def accuracies(window: Window, index: Index) -> list[Accuracy]:
     """Every comparison of best guesses with labels that ends in a number the user's code reads."""
     found: list[Accuracy] = []
-    for comparison in _comparisons(index)[:MOST_COMPARED]:
+    for comparison in _comparisons(index)[:MAX_COMPARISONS]:
         with suppress(CannotReplay):
             accuracy = _accuracy(index, comparison)
             if accuracy is not None:

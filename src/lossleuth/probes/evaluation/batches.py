@@ -22,8 +22,9 @@ from lossleuth.tape.roles.roles import PICKS, Roles, roles_of, token_values
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 
-# Batches of one evaluation, and scores in all of them, that are held at a time.
-MOST_BATCHES, MOST_SCORES = 256, 1 << 25
+# Batches of one evaluation that are held at a time, and the scores in all of them (256 MB in
+# float64). Picked by hand.
+MAX_BATCHES, MAX_SCORES = 256, 1 << 25
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def evaluated_batches(window: Window, index: Index) -> Found:
     tape = window.tape
     followed = followed_operations(window)
     found: dict[int, EvaluatedBatch] = {}
-    room, problem = MOST_SCORES, None
+    room, problem = MAX_SCORES, None
     for pick in _picks(tape, followed):
         made = pick.outputs[0]
         if made is None:
@@ -72,7 +73,7 @@ def evaluated_batches(window: Window, index: Index) -> Found:
         if roles.logits is None or roles.logits in found or _has_graph(recorded, roles.logits):
             continue
         room -= math.prod(tape.layouts[roles.logits].shape)
-        if room < 0 or len(found) >= MOST_BATCHES:
+        if room < 0 or len(found) >= MAX_BATCHES:
             return Found(list(found.values()), whole=False, problem="it has too many scores")
         try:
             found[roles.logits] = _batch(excerpt, roles)

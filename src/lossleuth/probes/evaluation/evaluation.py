@@ -26,10 +26,12 @@ from lossleuth.tape.roles.alignment import OFFSETS
 from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Window
 
-# How near a number has to be to a sum of cross-entropies to be one.
-SAME = 1e-5
-# Share of the largest weight below which a position is touched by something else than its target.
-FAINT = 0.02
+# How far a number may be from a weighted sum of cross-entropies to count as one: a hundred times
+# the rounding of float32. Picked by hand.
+MAX_RELATIVE_DISTANCE = 1e-5
+# A position with less than this share of the largest weight is touched by something other than
+# its target, such as smoothing. Picked by hand.
+MIN_WEIGHT_SHARE = 0.02
 # Operations that a number goes through without changing.
 KEEPS_VALUE = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
 
@@ -159,10 +161,12 @@ def _is_exponential(index: Index, number: int) -> bool:
 
 def _kind(value: float, total: float, weight: float, parts: Sequence[_Part]) -> tuple[str, float]:
     """What a number is of its cross-entropies, and what its weights are multiplied with."""
-    near = SAME * max(1.0, abs(value))
+    near = MAX_RELATIVE_DISTANCE * max(1.0, abs(value))
     if abs(value - total) <= near:
-        ones = all(bool(((p.counted.weights - 1).abs() <= SAME).all()) for p in parts)
-        return "sum" if ones and abs(weight - 1) > SAME else "mean", 1.0
+        ones = all(
+            bool(((p.counted.weights - 1).abs() <= MAX_RELATIVE_DISTANCE).all()) for p in parts
+        )
+        return "sum" if ones and abs(weight - 1) > MAX_RELATIVE_DISTANCE else "mean", 1.0
     if value > 0 and abs(math.log(value) - total / value) <= near:
         return "exponential", value
     return "other", 1.0
@@ -231,7 +235,7 @@ class _Part:
     def _asked_for(self, following: tuple[Tensor, Tensor] | None) -> Tensor:
         """The positions whose target a loss asks for, among those that other terms touch too."""
         weights = self.counted.weights.abs()
-        asked = weights >= FAINT * weights.max() if len(weights) else weights > 0
+        asked = weights >= MIN_WEIGHT_SHARE * weights.max() if len(weights) else weights > 0
         if following is not None:
             inside, next_tokens = following
             asked[inside] &= self.counted.targets[inside] == next_tokens

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from lossleuth.tape.tape import Operation, Read, Tape
 
-MOST_SCALARS = 512
+# Numbers of one evaluation that are examined. Picked by hand.
+MAX_SCALARS = 512
 _NONE: frozenset[int] = frozenset()
 
 
@@ -66,7 +67,7 @@ def metric_scalars(tape: Tape, logits: Mapping[int, int]) -> list[MetricScalar]:
     for number, (operation, of) in left.items():
         at = len(tape.operations)
         found.append((number, at, of, _told(operation.place), False, None))
-    return _numbered(found[:MOST_SCALARS])
+    return _numbered(found[:MAX_SCALARS])
 
 
 def _is_single(tape: Tape, number: int) -> bool:

@@ -14,8 +14,9 @@ from lossleuth.tape.replay.gradients import opened_gradients, shared_gradients
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 
-# Below this share of the opened gradient a cut changes nothing that rounding would not.
-NOTHING = 1e-9
+# A cut that changes less than this share of the opened gradient changes no more than rounding in
+# float64 does. Picked by hand.
+MIN_CHANGED_SHARE = 1e-9
 
 
 def graph_cuts(window: Window, run: Backward) -> GraphCuts:
@@ -36,7 +37,7 @@ def graph_cuts(window: Window, run: Backward) -> GraphCuts:
     lost = 0.0
     for number in numbers:
         gap = distance(kept[number], opened[number])
-        if gap > NOTHING * whole:
+        if gap > MIN_CHANGED_SHARE * whole:
             lost += gap**2
             here = starved if kept[number] is None else changed
             here.append(window.name_of(number))

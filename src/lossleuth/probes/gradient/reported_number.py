@@ -24,8 +24,10 @@ from lossleuth.tape.window import Backward, Gradients, Window, dense
 
 # Operations that a number goes through without changing.
 KEEPS_VALUE = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
-MOST_READS = 8
-MOST_RUNS = 4
+# Numbers that the user reads, and backward passes, that are compared in one step: each pair costs
+# a replay. Picked by hand.
+MAX_READS = 8
+MAX_BACKWARDS = 4
 
 
 def reported_numbers(window: Window) -> list[ReportedNumber]:
@@ -37,7 +39,7 @@ def reported_numbers(window: Window) -> list[ReportedNumber]:
     found: list[ReportedNumber] = []
     seen: set[int] = set()
     followed: list[Tensor] = []
-    for run in window.backwards[:MOST_RUNS]:
+    for run in window.backwards[:MAX_BACKWARDS]:
         with suppress(CannotReplay):
             followed.append(_flat(tape, run, opened_gradients(window, run)))
     if not followed:
@@ -46,7 +48,7 @@ def reported_numbers(window: Window) -> list[ReportedNumber]:
     makers = tape.makers()
     last = window.backwards[-1]
     for read in tape.reads:
-        if not read.by_user or read.tensor in seen or len(found) >= MOST_READS:
+        if not read.by_user or read.tensor in seen or len(found) >= MAX_READS:
             continue
         if not tape.layouts[read.tensor].dtype.is_floating_point:
             continue

@@ -27,8 +27,8 @@ from lossleuth.tape.roles.roles import (
 )
 from lossleuth.tape.window import Window
 
-# Logits that differ by no more than rounding.
-CONSTANT = 1e-6
+# Logits with this standard deviation or less are all the same but for rounding. Picked by hand.
+MAX_CONSTANT_STD = 1e-6
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def true_loss(window: Window) -> TrueLoss:
     except CannotReplay as reason:
         return TrueLoss(None, 0, None, logits_std=None, untested=str(reason))
     spread = float(found.rows[torch.isfinite(found.rows)].std())
-    size = _gradient_size(window) if spread <= CONSTANT else None
+    size = _gradient_size(window) if spread <= MAX_CONSTANT_STD else None
     loss, classes = float(found.mean), found.rows.shape[1]
     return TrueLoss(loss, found.count, classes, spread, gradient=size)
 

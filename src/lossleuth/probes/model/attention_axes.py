@@ -20,10 +20,11 @@ from lossleuth.tape.walk_back import walk_back
 
 _PRODUCTS = frozenset(("bmm", "mm", "matmul", "baddbmm"))
 _DROPOUTS = frozenset(("native_dropout", "dropout"))
-# Sums are taken in the program's own precision or better.
-_NEAR_ONE = 1e-3
-# Weights are looked at up to this size: more would take the memory of a second model.
-MOST_ELEMENTS = 1 << 24
+# How far a sum of weights may be from 1. Sums are taken in the program's own precision or better.
+# Picked by hand.
+MAX_DISTANCE_FROM_ONE = 1e-3
+# Elements of the largest weights that are examined: more would take the memory of a second model.
+MAX_WEIGHTS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _factors(tape: Tape, makers: dict[int, Operation], roles: Roles) -> list[_Us
             if rank < 2:
                 continue
             made, moved_from = _made_of(makers, factor)
-            if made in makers and _elements(tape, made) <= MOST_ELEMENTS:
+            if made in makers and _elements(tape, made) <= MAX_WEIGHTS:
                 contracted = rank - 1 if position == 0 else rank - 2
                 found.append(_Used(operation, factor, contracted, made, moved_from))
     return found
@@ -112,7 +113,7 @@ def _axes_of_ones(weights: Tensor) -> list[int]:
     if not (low >= 0 and high > 0) or bool(((weights == 0) | (weights == 1)).all()):
         return []
     wide = [axis for axis in range(weights.dim()) if weights.shape[axis] > 1]
-    return [a for a in wide if float((weights.sum(a) - 1).abs().max()) < _NEAR_ONE]
+    return [a for a in wide if float((weights.sum(a) - 1).abs().max()) < MAX_DISTANCE_FROM_ONE]
 
 
 def _arrives(tape: Tape, used: _Used, axis: int) -> bool:

@@ -21,8 +21,8 @@ Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
 
 # Results that never depend on the values that go in.
 _CONSTANT = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones")
-# A sum that moves by less than this share is rounding.
-ROUNDING = 1e-9
+# A float64 sum that moves by less than this share moves by rounding. Picked by hand.
+MAX_ROUNDING_SHARE = 1e-9
 
 
 def future_leak_place(window: Window, roles: Roles) -> str | None:
@@ -103,7 +103,7 @@ def _first_moved(
             continue
         other = after[number][1]
         scale = float(values.abs().max()) or 1.0
-        if float((values - other).abs().max()) > ROUNDING * scale:
+        if float((values - other).abs().max()) > MAX_ROUNDING_SHARE * scale:
             return _told(operation)
     return None
 

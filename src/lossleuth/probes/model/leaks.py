@@ -29,8 +29,9 @@ from lossleuth.tape.roles.roles import Roles, token_values
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Window
 
-# In units of the last digit.
-ROUNDING = 1e4
+# The rounding floor, in units of the last digit of the logits. Picked by hand: other tokens may
+# change how a kernel splits its work, and so the order of its sums.
+ROUNDING_FLOOR_ULPS = 1e4
 
 
 def leaks(window: Window, roles: Roles | None) -> Leaks:
@@ -133,7 +134,7 @@ def _measure(texts: _Texts, supervised: Tensor) -> Leaks:
         changed[:, [0, 1]] = tokens[:, [1, 0]]
         order = float((texts.logits(changed) - before).abs()[:, 2:].max()) / unit
     # Some kernels know no float64; then their digits count.
-    floor = ROUNDING * 2.0 ** (-23 if texts.narrow else -52)
+    floor = ROUNDING_FLOOR_ULPS * 2.0 ** (-23 if texts.narrow else -52)
     return Leaks(future, batch, own, order, floor=floor)
 
 

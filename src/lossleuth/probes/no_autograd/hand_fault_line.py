@@ -17,8 +17,8 @@ from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.walk_back import origin
 
-# Numbers of intermediate results that are looked at.
-MOST_NUMBERS = 1 << 24
+# Elements of intermediate results that are compared: 128 MB in float64. Picked by hand.
+MAX_ELEMENTS = 1 << 24
 
 
 def fault_place(tape: Tape, truth: Truth, wrong: Sequence[int], tolerance: float) -> str | None:
@@ -103,7 +103,7 @@ def _unlike_any(
 def _between(tape: Tape, truth: Truth) -> list[int]:
     """Intermediate results on the way from parameters to the loss, as far as they fit."""
     found: dict[int, None] = {}
-    room = MOST_NUMBERS
+    room = MAX_ELEMENTS
     end = tape.makers()[truth.loss].number + 1
     for operation in reversed(tape.needed_for([truth.loss], end)):
         for number in operation.outputs:

@@ -19,7 +19,8 @@ from torch.optim import Optimizer
 from lossleuth.places import is_library
 from lossleuth.source_lines import assigned_by
 
-DEEPEST = 3
+# Containers within containers that are searched for a tensor. Picked by hand.
+MAX_DEPTH = 3
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def _hiding_attribute(
     """The class and attribute that keep a tensor, or its module, from `parameters()`."""
     for owner in modules:
         for name, value in vars(owner).items():
-            if name.startswith("_") or not any(t is tensor for t in _tensors(value, DEEPEST)):
+            if name.startswith("_") or not any(t is tensor for t in _tensors(value, MAX_DEPTH)):
                 continue
             if not any(p is tensor for p in owner.parameters()):
                 return type(owner), name

@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 
 # Elements that a rule is first tried on.
-SAMPLE = 512
-# A share of a change that is left over by rounding in float32 at the most.
-SAME = 1e-3
-# Rules that leave so nearly the same share of a move do equally well.
-TIE = 1e-5
+SAMPLED_ELEMENTS = 512
+# Share of a change that rounding in float32 may leave unexplained. Picked by hand.
+MAX_ROUNDING_SHARE = 1e-3
+# Rules are a tie if the shares of a move that they leave differ by no more than this. Picked by
+# hand.
+MAX_TIE_DIFFERENCE = 1e-5
 # Where an optimizer does not hold it as a number of its own.
 USUAL_EPSILON = 1e-8
 
@@ -40,7 +41,7 @@ class Facts:
     def some(self) -> Facts:
         """The same of a few elements, evenly taken."""
         count = self.weight.numel()
-        places = torch.arange(0, count, max(1, count // SAMPLE))[:SAMPLE]
+        places = torch.arange(0, count, max(1, count // SAMPLED_ELEMENTS))[:SAMPLED_ELEMENTS]
 
         def taken(value: Any) -> Any:
             same = isinstance(value, Tensor) and value.shape == self.weight.shape
@@ -136,7 +137,7 @@ def best_rule(facts: Facts) -> Rule | None:
     """The rule that explains a weight's move best, tried on a few of its elements."""
     few = facts.some()
     best, least = None, math.inf
-    tie = TIE * float(few.moved.norm())
+    tie = MAX_TIE_DIFFERENCE * float(few.moved.norm())
     for rule in _rules(few):
         left = float((few.moved - rule.move(few)).norm())
         # Of two that do equally well, the plainer one stands first.
@@ -186,7 +187,7 @@ def moments(facts: Facts, new: Tensor) -> list[Moment]:
         kept, added = _shares(torch.zeros_like(now) if old is None else old, new, now)
         past = 0.0 if old is None else kept * old
         left = float((now - past - added * new).norm())
-        if added > 0 and left <= SAME * float(now.norm()):
+        if added > 0 and left <= MAX_ROUNDING_SHARE * float(now.norm()):
             found.append(Moment(name, kept, added))
     return found
 

@@ -20,9 +20,15 @@ from lossleuth.tape.replay.distance import distance, norm
 from lossleuth.tape.window import Update, Window
 
 # Settings that choose how torch computes, not what.
-MANNERS = ("foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay")
-# A rule explains an update if this share of it or less is left over.
-EXPLAINED = 1e-3
+IMPLEMENTATION_SETTINGS = (
+    "foreach",
+    "fused",
+    "capturable",
+    "differentiable",
+    "decoupled_weight_decay",
+)
+# A rule explains an update if it leaves no more than this share of it. Picked by hand.
+MAX_UNEXPLAINED_SHARE = 1e-3
 
 
 def update_truths(window: Window) -> list[UpdateTruth]:
@@ -70,7 +76,7 @@ def _again(update: Update, dtype: torch.dtype | None) -> list[Tensor]:
     groups, at = [], 0
     for settings in update.groups:
         count = settings["count"]
-        kept = {k: v for k, v in settings.items() if k not in (*MANNERS, "count")}
+        kept = {k: v for k, v in settings.items() if k not in (*IMPLEMENTATION_SETTINGS, "count")}
         groups.append({"params": parameters[at : at + count]} | kept)
         at += count
     optimizer = type(update.optimizer)(groups, **_needed(update))
@@ -123,7 +129,7 @@ def _best_fit(update: Update, name: str, moved: list[Tensor], size: float) -> Up
     floor = _rounding([w.double() for w in update.after], update.after) / size
     rounding = [w.abs().double() * torch.finfo(w.dtype).eps for w in update.after]
     floor = max(floor, norm(rounding) / size)
-    if not left <= EXPLAINED + floor:
+    if not left <= MAX_UNEXPLAINED_SHARE + floor:
         reason = "no known rule explains the update"
         return UpdateTruth(name, rule.name, left, floor, size, untested=reason)
     return UpdateTruth(name, rule.name, left, floor, size)
@@ -135,7 +141,7 @@ def _unexplained(rule: Rule, known: Facts) -> float:
         here = distance(known.moved, rule.move(known))
     except (KeyError, RuntimeError):
         here = math.inf
-    if here <= EXPLAINED * norm([known.moved]):
+    if here <= MAX_UNEXPLAINED_SHARE * norm([known.moved]):
         return here
     # Groups may have rates and decays of their own.
     own = best_rule(known)

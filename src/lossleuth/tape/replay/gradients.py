@@ -12,8 +12,9 @@ from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Backward, Gradients, Window, dense
 
-# Backward passes whose gradients are kept at a time: each takes as much memory as the model, twice.
-MOST_KEPT = 4
+# Backward passes whose gradients are kept at a time. Each takes twice the memory of the model.
+# Picked by hand.
+MAX_BACKWARDS_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def shared_gradients(window: Window, run: Backward, *, float64: bool) -> Replaye
             kept[key] = _replayed(window.tape, run, float64, Cuts.KEPT, window.between(run))
         except CannotReplay as reason:
             kept[key] = reason
-        while len(kept) > 2 * MOST_KEPT:
+        while len(kept) > 2 * MAX_BACKWARDS_KEPT:
             del kept[next(iter(kept))]
     found = kept[key]
     if isinstance(found, CannotReplay):

@@ -17,11 +17,14 @@ from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.tape import Operation, Tape
 
-FEWEST_ELEMENTS = 8
-# Results like a leaf that are compared with it number by number, those made last first.
-MOST_COMPARED = 8
-# Distance of two copies, as a share of their norm: a change of type in between is allowed.
-SAME = 1e-5
+# Fewer numbers than these may agree by chance. Picked by hand.
+MIN_ELEMENTS_COMPARED = 8
+# Results that are compared with a leaf element by element, the latest first: each costs a replay.
+# Picked by hand.
+MAX_RESULTS_COMPARED = 8
+# Distance of a copy from its source, as a share of their norm. Float32 rounds by 6e-8: room for a
+# change of type in between.
+MAX_RELATIVE_DISTANCE = 1e-5
 
 
 def link_copies(tape: Tape) -> None:
@@ -49,7 +52,7 @@ def _may_be_copy(tape: Tape, number: int) -> bool:
     leaf, layout = tape.leaves.get(number), tape.layouts[number]
     whole = not layout.dtype.is_floating_point
     trained = leaf is not None and leaf.requires_grad
-    return not (trained or whole or math.prod(layout.shape) < FEWEST_ELEMENTS)
+    return not (trained or whole or math.prod(layout.shape) < MIN_ELEMENTS_COMPARED)
 
 
 def _value(tape: Tape, leaf: int) -> Tensor | None:
@@ -100,7 +103,7 @@ def _mark(value: Tensor) -> tuple[float, float]:
 
 def _source(tape: Tape, leaf: int, value: Tensor, use: int, marks: Sequence[_Mark]) -> int | None:
     size, along = _mark(value)
-    near = SAME * size
+    near = MAX_RELATIVE_DISTANCE * size
     like = [
         m
         for m in marks
@@ -111,7 +114,7 @@ def _source(tape: Tape, leaf: int, value: Tensor, use: int, marks: Sequence[_Mar
         # The direction that both are seen along is as long as the root of half their elements.
         and abs(m.along - along) <= near * math.sqrt(value.numel())
     ]
-    for mark in reversed(like[-MOST_COMPARED:]):
+    for mark in reversed(like[-MAX_RESULTS_COMPARED:]):
         try:
             replay = Replay(tape, float64=False, gradients=False)
             found = replay.run([mark.number], before=mark.operation + 1)[mark.number]
