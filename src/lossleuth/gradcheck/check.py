@@ -318,4 +318,6 @@ def _judged(
         outcome = Outcome.FAIL
     else:
         outcome = Outcome.CANNOT_TELL if coarse else Outcome.PASS
-    return Along(name, outcome, claimed, true, bound, how, sweep)
+    return Along(
+        name=name, outcome=outcome, claimed=claimed, true=true, bound=bound, how=how, sweep=sweep
+    )

@@ -87,7 +87,9 @@ def torch_problem(function: Callable[..., Any], inputs: list[Any], seed: int) ->
     values = tuple(base[i] for i in places)
     forward = _forward_mode(whole, values)
     names = tuple(f"input {i}" for i in places)
-    return Problem(names, values, claimed, at, forward, epsilon)
+    return Problem(
+        names=names, values=values, claimed=claimed, at=at, forward=forward, epsilon=epsilon
+    )
 
 
 def _forward_mode(
@@ -183,7 +185,14 @@ def given_problem(
         return float(value.reshape(()))
 
     forward = _forward_mode(lambda moved: loss(*moved), values)
-    return Problem(names, values, claimed, at, forward, max(epsilon, 2.0**-52))
+    return Problem(
+        names=names,
+        values=values,
+        claimed=claimed,
+        at=at,
+        forward=forward,
+        epsilon=max(epsilon, 2.0**-52),
+    )
 
 
 def _detached(name: str, value: Any) -> Any:

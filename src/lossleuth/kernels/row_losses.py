@@ -144,18 +144,19 @@ def prepare(
     if library is None or found is None or not supervision.targets.is_cpu:
         return None
     return library, Problem(
-        *found,
-        supervision.targets.data_ptr(),
-        address(supervision.mask),
-        address(losses),
-        TYPES[logits.dtype],
-        supervision.targets.numel(),
-        logits.shape[-1],
-        supervision.ignored,
-        options.exact,
-        1 / options.temperature,
-        options.smoothing,
-        options.weight,
+        logits=found[0],
+        gradient=found[1],
+        targets=supervision.targets.data_ptr(),
+        mask=address(supervision.mask),
+        losses=address(losses),
+        type=TYPES[logits.dtype],
+        rows=supervision.targets.numel(),
+        width=logits.shape[-1],
+        ignored=supervision.ignored,
+        exact=options.exact,
+        inverse_temperature=1 / options.temperature,
+        smoothing=options.smoothing,
+        weight=options.weight,
     )
 
 
@@ -194,17 +195,17 @@ def divergence_rows(
         return losses, float(losses.sum())
     losses = torch.empty(rows, dtype=torch.float64)
     pair = Pair(
-        found[0],
-        of_teacher,
-        found[1],
-        address(mask),
-        losses.data_ptr(),
-        TYPES[student.dtype],
-        rows,
-        student.shape[-1],
-        options.exact,
-        1 / options.temperature,
-        options.weight,
+        student=found[0],
+        teacher=of_teacher,
+        gradient=found[1],
+        mask=address(mask),
+        losses=losses.data_ptr(),
+        type=TYPES[student.dtype],
+        rows=rows,
+        width=student.shape[-1],
+        exact=options.exact,
+        inverse_temperature=1 / options.temperature,
+        weight=options.weight,
     )
     failed, total = library.divergence(ctypes.addressof(pair), _threads(student))
     _require_memory(failed)

@@ -123,7 +123,9 @@ def _rows(tensor: Tensor) -> _Rows:
     address = tokens.data_ptr()
     if extent and not address:
         raise TypeError("expected tokens in memory, found a tensor without any")
-    return _Rows(address, size, number, width, stride, tokens)
+    return _Rows(
+        address=address, bytes=size, number=number, width=width, stride=stride, tensor=tokens
+    )
 
 
 def _brought_here(tensor: Tensor) -> Tensor:

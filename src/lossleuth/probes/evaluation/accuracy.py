@@ -108,7 +108,15 @@ def _accuracy(index: Index, comparison: _Comparison) -> Accuracy | None:
     place = comparison.operation.place
     told = None if place is None else str(place)
     following = shares.get(1, 0.0)
-    return Accuracy(value, aligned, len(labels), best, shares[best], following, told)
+    return Accuracy(
+        value=value,
+        aligned=aligned,
+        count=len(labels),
+        offset=best,
+        explained=shares[best],
+        next_explained=following,
+        place=told,
+    )
 
 
 def _computed(index: Index, number: int) -> int:

@@ -112,9 +112,23 @@ def _batch(tape: Tape, roles: Roles) -> EvaluatedBatch:
         undropped = None if torch.equal(undropped, rows) else undropped
     tokens = token_values(tape, roles)
     if tokens is None or tokens.dim() != 2 or tokens.numel() != len(rows):
-        return EvaluatedBatch(roles.logits, rows, undropped, None, None, None)
+        return EvaluatedBatch(
+            logits=roles.logits,
+            rows_NV=rows,
+            undropped_NV=undropped,
+            tokens_BT=None,
+            past_N=None,
+            pad=None,
+        )
     pad, past = past_the_end(tokens) if len(tokens) > 1 else (None, torch.zeros_like(tokens) > 0)
-    return EvaluatedBatch(roles.logits, rows, undropped, tokens, past.reshape(-1), pad)
+    return EvaluatedBatch(
+        logits=roles.logits,
+        rows_NV=rows,
+        undropped_NV=undropped,
+        tokens_BT=tokens,
+        past_N=past.reshape(-1),
+        pad=pad,
+    )
 
 
 def _rows(tape: Tape, logits: int, *, dropout: bool = True) -> Tensor:

@@ -103,12 +103,12 @@ def _measured(
         kind, scale = _kind(value, total, weight, parts)
     if kind == "other":
         other = MetricValue(
-            given,
-            scalar.batches,
-            texts,
-            count,
-            kind,
-            _is_exponential(index, scalar.tensor),
+            value=given,
+            batches=scalar.batches,
+            texts=texts,
+            count=count,
+            kind=kind,
+            is_exponential=_is_exponential(index, scalar.tensor),
             offset=offset,
             explained=explained,
             next_explained=following,

@@ -91,5 +91,13 @@ def _numbered(
             continue
         known[tensor] = len(known)
         batches = tuple(sorted(of))
-        scalars[tensor, at] = MetricScalar(tensor, at, batches, place, read, value, known[tensor])
+        scalars[tensor, at] = MetricScalar(
+            tensor=tensor,
+            at=at,
+            batches=batches,
+            place=place,
+            read=read,
+            value=value,
+            ordinal=known[tensor],
+        )
     return list(scalars.values())

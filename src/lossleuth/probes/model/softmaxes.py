@@ -33,7 +33,14 @@ def softmaxes(window: Window, roles: Roles | None) -> Softmaxes:
         gap = float((scores.sum(roles.class_axis) - 1).abs().max())
     elsewhere = _is_picked_elsewhere(tape, operation, roles.class_axis)
     inner = _inner_place(tape, roles.scores)
-    return Softmaxes(gap, _in_place(window, roles), place, crossed, elsewhere, inner)
+    return Softmaxes(
+        probability_gap=gap,
+        classes_in_place=_in_place(window, roles),
+        place=place,
+        crossed=crossed,
+        picked_elsewhere=elsewhere,
+        inner_place=inner,
+    )
 
 
 def _inner_place(tape: Tape, number: int) -> str | None:

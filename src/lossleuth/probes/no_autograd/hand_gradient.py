@@ -48,7 +48,11 @@ def hand_gradients(window: Window) -> list[HandGradient]:
         place = None if read.place is None else str(read.place)
         value = float(read.value)
         cosine, scale = dot / (size * whole), dot / whole**2
-        found.append(HandGradient(value, place, error, floor, cosine, scale))
+        found.append(
+            HandGradient(
+                value=value, place=place, error=error, floor=floor, cosine=cosine, scale=scale
+            )
+        )
     return sorted(found, key=lambda h: -h.cosine)
 
 

@@ -139,17 +139,17 @@ def _compared(
     if wrong:
         own, along = _followed(window, truth, used, factor)
     return HandStep(
-        truth.value,
-        None if operation.place is None else str(operation.place),
-        operation.name,
-        tuple(told[i] for i in right),
-        tuple(told[i] for i in wrong),
-        gap / size if size else math.nan,
-        MAX_RELATIVE_ERROR,
-        place,
-        UPDATES_FOLLOWED if own is not None else 0,
-        own,
-        along,
+        loss=truth.value,
+        loss_place=None if operation.place is None else str(operation.place),
+        loss_operation=operation.name,
+        right=tuple(told[i] for i in right),
+        wrong=tuple(told[i] for i in wrong),
+        error=gap / size if size else math.nan,
+        floor=MAX_RELATIVE_ERROR,
+        place=place,
+        followed=UPDATES_FOLLOWED if own is not None else 0,
+        along_own=own,
+        along_true=along,
     )
 
 

@@ -55,16 +55,16 @@ def coverage(window: Window) -> Coverage | None:
     )
     holder = Holder(is_registered=False) if largest is None else holder_of(tape.leaves[largest])
     return Coverage(
-        tuple(missing),
-        share,
-        tuple(frozen),
-        len(unused),
-        len(held),
-        same,
-        at_rest,
-        thin,
-        holder.is_registered,
-        holder.hidden_at,
+        missing=tuple(missing),
+        missing_share=share,
+        frozen=tuple(frozen),
+        unused=len(unused),
+        held=len(held),
+        unused_match_missing=same,
+        frozen_share=at_rest,
+        thin_share=thin,
+        missing_registered=holder.is_registered,
+        missing_hidden_at=holder.hidden_at,
     )
 
 
@@ -107,7 +107,14 @@ def _described(
     file, line = (None, None) if place is None else (place.file, place.line)
     leaf = window.tape.leaves[number]
     module = getattr(operation, "module", None)
-    return Uncovered(window.name_of(number), leaf.numel(), file, line, module, gradient)
+    return Uncovered(
+        name=window.name_of(number),
+        elements=leaf.numel(),
+        file=file,
+        line=line,
+        module=module,
+        gradient=gradient,
+    )
 
 
 PROBE = Probe(Coverage, lambda a: coverage(a.window))

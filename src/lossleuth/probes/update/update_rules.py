@@ -48,12 +48,12 @@ class Facts:
             return value.reshape(-1)[places] if same else value
 
         return Facts(
-            taken(self.weight),
-            taken(self.gradient),
-            taken(self.moved),
-            {k: taken(v) for k, v in self.before.items()},
-            {k: taken(v) for k, v in self.after.items()},
-            self.settings,
+            weight=taken(self.weight),
+            gradient=taken(self.gradient),
+            moved=taken(self.moved),
+            before={k: taken(v) for k, v in self.before.items()},
+            after={k: taken(v) for k, v in self.after.items()},
+            settings=self.settings,
         )
 
     def numbers(self) -> list[float]:
@@ -169,7 +169,16 @@ def _rules(facts: Facts) -> Iterator[Rule]:
                 continue
             choices = itertools.product(ages[::-1], rates, epsilons, (False, True))
             for age, rate, epsilon, under in choices:
-                yield Rule(rate, decay, first, second, epsilon, age, False, under)
+                yield Rule(
+                    rate=rate,
+                    decay=decay,
+                    first=first,
+                    second=second,
+                    epsilon=epsilon,
+                    age=age,
+                    decoupled=False,
+                    under_root=under,
+                )
     plain = facts.gradient.double()
     shares = [(name, share) for name, _, _ in facts.memories() for share in small if share]
     for sign_of, rate, decay in itertools.product([(None, 0.0), *shares], rates, small):
@@ -177,7 +186,16 @@ def _rules(facts: Facts) -> Iterator[Rule]:
     for first, second in itertools.product(moments(facts, plain), moments(facts, plain * plain)):
         every = itertools.product(small, ages[::-1], rates, epsilons, (False, True))
         for decay, age, rate, epsilon, under in every:
-            yield Rule(rate, decay, first, second, epsilon, age, True, under)
+            yield Rule(
+                rate=rate,
+                decay=decay,
+                first=first,
+                second=second,
+                epsilon=epsilon,
+                age=age,
+                decoupled=True,
+                under_root=under,
+            )
 
 
 def moments(facts: Facts, new: Tensor) -> list[Moment]:

@@ -153,7 +153,14 @@ def _facts_of(update: Update, settings: dict[str, Any], i: int, gradient: Tensor
     before, after = update.before[i].double(), update.after[i].double()
     held = {k: v for k, v in settings.items() if k != "count"}
     state_after = update.state_after[i] if update.state_after else {}
-    return Facts(before, gradient.double(), after - before, update.state[i], state_after, held)
+    return Facts(
+        weight=before,
+        gradient=gradient.double(),
+        moved=after - before,
+        before=update.state[i],
+        after=state_after,
+        settings=held,
+    )
 
 
 PROBE = Probe(UpdateTruth, lambda a: update_truths(a.window))

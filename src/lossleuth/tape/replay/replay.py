@@ -85,7 +85,14 @@ class Replay:
         """
         operations = self.tape.needed_for([*wanted, *kept], before, since)
         with neutral(float64=self.float64, gradients=self.gradients):
-            pass_ = _Pass(self, leaves or {}, inputs or {}, operations, {*wanted, *kept}, each)
+            pass_ = _Pass(
+                replay=self,
+                leaves=leaves or {},
+                inputs=inputs or {},
+                operations=operations,
+                wanted={*wanted, *kept},
+                each=each,
+            )
             for operation in operations:
                 try:
                     pass_.do(operation)

@@ -215,7 +215,15 @@ def _lesson(
     if sides[0] is None or sides[1] is None:
         return None
     mixed = _mixed(operations, met, labels)
-    return Lesson(run, sides[0], sides[1], student.classes, own, bool(labels), mixed)
+    return Lesson(
+        run=run,
+        student=sides[0],
+        teacher=sides[1],
+        classes=student.classes,
+        own=own,
+        has_labels=bool(labels),
+        mixed_at=mixed,
+    )
 
 
 def _mixed(
@@ -253,7 +261,14 @@ def _side(operations: list[Operation], flow: _Flow, leading: set[int]) -> Side |
             dict(zip(op.inputs, op.requires_grad, strict=True))[source] or op.function is not None
         )
         place = None if op.place is None else str(op.place)
-        return Side(flow.head, source, op.number, flow.carried[source], needs_grad, place)
+        return Side(
+            logits=flow.head,
+            scores=source,
+            at=op.number,
+            factor=flow.carried[source],
+            requires_grad=needs_grad,
+            place=place,
+        )
     return None
 
 

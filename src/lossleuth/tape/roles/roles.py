@@ -79,7 +79,18 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
     if fused is not None and (softmax is None or targets is None):
         return _fused_roles(tape, run, makers, fused)
     if softmax is None:
-        return Roles(run, None, -1, None, None, None, targets, ignored, None, None)
+        return Roles(
+            run=run,
+            logits=None,
+            class_axis=-1,
+            vocabulary=None,
+            scores=None,
+            scores_at=None,
+            targets=targets,
+            ignored=ignored,
+            tokens=None,
+            tokens_at=None,
+        )
     scores, scores_at, axis = softmax.inputs[0], softmax.number, _axis(softmax, tape)
     if probabilities is not None and not _leads_to(tape, makers, softmax, probabilities):
         # Picked from as they are, and normalised beside, perhaps in a way that changes them.
@@ -97,17 +108,17 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
     # Logits that are one row per token speak for themselves.
     features = features if count != rows[0] and count == rows[-1] else None
     return Roles(
-        run,
-        logits,
-        axis,
-        vocabulary,
-        scores,
-        scores_at,
-        targets,
-        ignored,
-        tokens,
-        tokens_at,
-        features,
+        run=run,
+        logits=logits,
+        class_axis=axis,
+        vocabulary=vocabulary,
+        scores=scores,
+        scores_at=scores_at,
+        targets=targets,
+        ignored=ignored,
+        tokens=tokens,
+        tokens_at=tokens_at,
+        features=features,
     )
 
 
@@ -118,7 +129,17 @@ def _fused_roles(tape: Tape, run: Backward, makers: dict[int, Operation], fused:
     lookup = _tokens(tape, fused.features.number, makers, rows, fused.classes)
     tokens, at, _ = (None, None, 0) if lookup is None else lookup
     return Roles(
-        run, None, -1, fused.classes, None, None, fused.targets, None, tokens, at, fused.features
+        run=run,
+        logits=None,
+        class_axis=-1,
+        vocabulary=fused.classes,
+        scores=None,
+        scores_at=None,
+        targets=fused.targets,
+        ignored=None,
+        tokens=tokens,
+        tokens_at=at,
+        features=fused.features,
     )
 
 
