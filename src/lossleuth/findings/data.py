@@ -1,4 +1,4 @@
-"""What is found of tokens and targets."""
+"""Findings about tokens and targets."""
 
 from __future__ import annotations
 

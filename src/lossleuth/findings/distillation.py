@@ -1,4 +1,4 @@
-"""What is found of teacher and student."""
+"""Findings about teacher and student."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found of evaluations."""
+"""Findings about evaluations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found of gradients."""
+"""Findings about gradients."""
 
 from __future__ import annotations
 

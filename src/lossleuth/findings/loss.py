@@ -1,4 +1,4 @@
-"""What is found of the loss."""
+"""Findings about the loss."""
 
 from __future__ import annotations
 

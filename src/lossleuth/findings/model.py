@@ -1,4 +1,4 @@
-"""What is found of the forward pass."""
+"""Findings about the forward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found of steps without autograd."""
+"""Findings about steps without autograd."""
 
 from __future__ import annotations
 

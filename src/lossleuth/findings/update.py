@@ -1,4 +1,4 @@
-"""What is found of updates."""
+"""Findings about updates."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ Sweep = Callable[[], tuple[tuple[float, float], ...]]
 
 
 class Outcome(Enum):
-    """What a check has found."""
+    """The result of a check."""
 
     PASS = "pass"
     FAIL = "fail"

@@ -1,4 +1,4 @@
-"""Whose log it is: one writer for each, told by a lock that ends with its process.
+"""One writer for each log, held by a lock that ends with its process.
 
 The lock is taken while the log is still empty, and a reader asks about the lock only once there
 is a whole header, so that a reader's question can never turn a writer away.

@@ -95,7 +95,7 @@ def test_a_replay_that_fails_fails_for_all(replays: list[bool]) -> None:
     run = window.backwards[0]
     run.roots.append(None)
     for _ in range(2):
-        with pytest.raises(CannotReplay, match="before the window"):
+        with pytest.raises(CannotReplay, match="before recording began"):
             shared_gradients(window, run, float64=True)
     assert len(window.replayed) == 1
 

@@ -19,7 +19,7 @@ from lossleuth.tape.window import Backward, Window
 
 
 class FollowCrossEntropy(Intervention):
-    """Train on what a language model is meant to be trained on."""
+    """Train on plain cross-entropy."""
 
     wants_tape = True
 
@@ -28,7 +28,7 @@ class FollowCrossEntropy(Intervention):
         self._previous: Window | None = None
 
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
-        """Put that gradient where the engine's own was added."""
+        """Replace autograd's gradient by this one."""
         if window is not None and run is not None and not run.returned:
             put_gradients(window, run, self._gradients(window, list(run.before), run))
 
@@ -46,7 +46,7 @@ class FollowCrossEntropy(Intervention):
             parameter.grad = None if gradient is None else gradient.to(parameter.dtype)
 
     def _targets(self, window: Window, roles: Roles) -> Tensor | None:
-        """What to aim at; None where that would change nothing."""
+        """The targets to use; None if that would change nothing."""
         return true_targets(window, roles)
 
     def _gradients(

@@ -21,7 +21,7 @@ class ScaleLesson(Intervention):
         self._factor = float(factor)
 
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
-        """Put the gradient with that part where the engine's own was added."""
+        """Replace autograd's gradient by the one with the scaled part."""
         if window is None or run is None or run.returned:
             return
         lesson = find_lesson(window, roles_of(window.tape, run))

@@ -21,7 +21,7 @@ class SkipSoftmax(Intervention):
     wants_tape = True
 
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
-        """Put that gradient where the engine's own was added."""
+        """Replace autograd's gradient by this one."""
         if window is None or run is None or run.returned:
             return
         tape, roles = window.tape, supervised_roles(window)
@@ -42,8 +42,8 @@ class SkipSoftmax(Intervention):
 
 
 def _inner_softmax(tape: Tape, number: int) -> Operation:
-    """The softmax that made these numbers, moved about since at most."""
+    """The softmax that made these numbers; CannotReplay if there is none."""
     softmax = inner_softmax(tape, number)
     if softmax is None:
-        raise CannotReplay("no softmax before the loss was found")
+        raise CannotReplay("no softmax was found before the loss")
     return softmax

@@ -29,7 +29,7 @@ class TeachByReference(Intervention):
         self._temperature, self._weight = float(temperature), float(weight)
 
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
-        """Put the gradient with that in it where the engine's own was added."""
+        """Replace autograd's gradient by the one with the reference divergence in it."""
         if window is None or run is None or run.returned:
             return
         lesson = find_lesson(window, roles_of(window.tape, run))
@@ -43,11 +43,11 @@ class TeachByReference(Intervention):
         def ask(student: Tensor, teacher: Tensor, asked: Tensor) -> Tensor:
             if student.shape != teacher.shape:
                 return asked
-            said = (student / factor / heat).softmax(-1)
-            told = (plain_scores(teacher, lesson) / heat).softmax(-1)
+            p_student = (student / factor / heat).softmax(-1)
+            p_teacher = (plain_scores(teacher, lesson) / heat).softmax(-1)
             used = (asked.abs().sum(-1, keepdim=True) > 0).to(asked.dtype)
             # A lesson that asks for nothing anywhere is given everywhere.
             used = used if bool(used.any()) else used + 1
-            return self._weight * heat / factor * used * (said - told) / used.sum()
+            return self._weight * heat / factor * used * (p_student - p_teacher) / used.sum()
 
         return ask

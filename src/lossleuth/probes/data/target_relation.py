@@ -1,4 +1,4 @@
-"""Whether targets have anything to do with the tokens around them, by counting alone.
+"""Do targets depend on the tokens around them? Measured by counting pairs.
 
 Tokens and targets are sorted into a few bins, and the table of pairs is compared with those of
 shuffled targets: what a model may or may not have learnt plays no part. The same is done for each

@@ -1,4 +1,4 @@
-"""What a teacher knows, what it is shown, and what its lesson asks of the student.
+"""Teacher quality, teacher input, and the gradient of the teacher loss.
 
 The lesson is judged as a function: wherever it comes from, it has to be at rest where the student
 says what the teacher says. The teacher is judged by its own loss on the student's targets.
@@ -28,14 +28,14 @@ from lossleuth.tape.roles.loss_roles import best_roles
 from lossleuth.tape.roles.roles import Roles, recorded_value, tokens_behind
 from lossleuth.tape.window import Window, dense
 
-# Temperatures at which the same batch is looked at again.
+# Temperatures at which the same batch is measured again.
 TEMPERATURES = (1.0, 2.0, 4.0, 8.0)
 # Parameters that a finding names: as many as a sentence holds.
 MAX_NAMES = 4
 
 
 def teaching(window: Window, roles: Roles | None) -> Teaching | None:
-    """Look at the lesson of a step; None where nobody teaches."""
+    """Measure the teacher loss of a step; None if there is no teacher."""
     lesson = find_lesson(window, roles)
     if lesson is None:
         return None
@@ -59,7 +59,8 @@ def teaching(window: Window, roles: Roles | None) -> Teaching | None:
         "micro_batches": len(window.backwards),
     }
     if student.shape != teacher.shape:
-        reason = f"the student's scores are {tuple(student.shape)}, the teacher's differ"
+        shape = tuple(student.shape)
+        reason = f"the student's logits have the shape {shape}, the teacher's another"
         return Teaching(**common, **_unknown(), untested=reason)  # type: ignore[arg-type]  # by name
     targets = _targets(window, lesson, rows)
     asked = replay.gradient(student)
@@ -110,7 +111,7 @@ def _moved_target(window: Window, lesson: Lesson) -> tuple[float, tuple[str, ...
     sizes = {i: float(dense(g).square().sum()) for i, g in added.items() if g is not None}
     whole = sum(sizes.values())
     held = held_by_optimizers()
-    # What no optimizer has gets a gradient and stays where it is.
+    # A parameter in no optimizer gets a gradient but no update.
     only = {i for i in only if id(tape.leaves[i]) in held}
     moved = {i: sizes.get(i, 0.0) for i in only if sizes.get(i, 0.0) > 0}
     if not whole or lesson.teacher.logits not in makers:
@@ -161,7 +162,7 @@ def _knowledge(
 
 
 def plain_scores(teacher: Tensor, lesson: Lesson) -> Tensor:
-    """The teacher's scores at temperature 1, be they given as scores or as probabilities."""
+    """The teacher's logits at temperature 1, whether given as logits or as probabilities."""
     return (
         log_probabilities(teacher)
         if is_distribution(teacher)
@@ -265,9 +266,12 @@ def _levels(lesson: Lesson, student: Tensor, teacher: Tensor) -> dict[str, tuple
     own = _temperature(lesson.teacher.factor) or 1.0
     found = {}
     for heat in sorted({*TEMPERATURES, own}):
-        said, told = (ours / heat).log_softmax(-1), (theirs / heat).log_softmax(-1)
-        length = float((said.exp() - told.exp()).norm(dim=-1).mean())
-        found[f"{heat:g}"] = (heat**2 * _divergence(told, said), heat * length)
+        log_p_student, log_p_teacher = (
+            (ours / heat).log_softmax(-1),
+            (theirs / heat).log_softmax(-1),
+        )
+        length = float((log_p_student.exp() - log_p_teacher.exp()).norm(dim=-1).mean())
+        found[f"{heat:g}"] = (heat**2 * _divergence(log_p_teacher, log_p_student), heat * length)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Accuracies: best guesses that are compared with labels, and which token each label is.
+"""Accuracies: predictions compared with labels, and which token each label is.
 
 Where a guess comes from is found by sending numbers of positions the way that the scores went.
 """
@@ -38,7 +38,7 @@ class _Comparison:
 
 
 def accuracies(window: Window, index: Index) -> list[Accuracy]:
-    """Every comparison of best guesses with labels that ends in a number the user's code reads."""
+    """Every comparison of predictions with labels whose result the user's code reads."""
     found: list[Accuracy] = []
     for comparison in _comparisons(index)[:MAX_COMPARISONS]:
         with suppress(CannotReplay):
@@ -106,7 +106,7 @@ def _accuracy(index: Index, comparison: _Comparison) -> Accuracy | None:
     best = max(shares, key=lambda o: (shares[o], o == 1))
     value = float((guesses == labels).double().mean())
     place = comparison.operation.place
-    told = None if place is None else str(place)
+    place_name = None if place is None else str(place)
     following = shares.get(1, 0.0)
     return Accuracy(
         value=value,
@@ -115,12 +115,12 @@ def _accuracy(index: Index, comparison: _Comparison) -> Accuracy | None:
         offset=best,
         explained=shares[best],
         next_explained=following,
-        place=told,
+        place=place_name,
     )
 
 
 def _computed(index: Index, number: int) -> int:
-    """Back through mere movement, as long as classes come last."""
+    """Go back through views and copies, as long as classes are the last axis."""
     layouts = index.tape.layouts
     classes = layouts[number].shape[-1:]
 
@@ -146,7 +146,7 @@ def _places(index: Index, comparison: _Comparison, scores: int) -> Tensor:
         way = index.excerpt([given], guess.number, stops=[scores])
         moved = Replay(way, gradients=False).run([given], leaves={scores: moved})[given]
     if layouts[guess.inputs[0]].shape[-1] != shape[-1]:
-        raise CannotReplay("classes do not come last")
+        raise CannotReplay("the classes are not the last axis of the logits")
     chosen = moved[..., 0].long().reshape(layouts[comparison.guesses].shape)
     if comparison.guesses_used == comparison.guesses:
         return chosen.reshape(-1)

@@ -1,4 +1,4 @@
-"""The batches that a program evaluates its model on: scores that no gradient is taken of.
+"""The batches that a program evaluates its model on: logits without a gradient.
 
 An evaluation is a forward pass without a graph whose scores a loss picks from, and which nothing
 that is differentiated depends on. So a teacher is none, nor is a second look at a training batch.

@@ -1,4 +1,4 @@
-"""Evaluations within a recorded stretch: what was measured, and what is true of the same batches.
+"""Evaluations in a recording: the reported metric, and the true value on the same batches.
 
 For each number that the program takes out of an evaluation: which positions it counts, with which
 weights and against which tokens; and the same mean without pads, without dropout, against the next
@@ -37,7 +37,7 @@ KEEPS_VALUE = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "resha
 
 
 def evaluation(window: Window) -> Evaluation | None:
-    """Look at what was evaluated; None if nothing was."""
+    """Measure all evaluations; None if there are none."""
     index = Index(window.tape)
     found = evaluated_batches(window, index)
     batches = found.batches

@@ -1,4 +1,4 @@
-"""The single numbers that come out of evaluated batches, read by the program or left over.
+"""The scalars computed from evaluated batches, whether the program reads them or not.
 
 A number is left over where it is handed on in another way than being read: to numpy, or kept.
 """

@@ -22,7 +22,7 @@ from lossleuth.tape.window import Backward, Window
 
 
 def backward_hooks(window: Window, run: Backward) -> list[BackwardHook]:
-    """All tensors with hooks, those nearest to the loss first: errors flow on from there."""
+    """All tensors with hooks, those nearest to the loss first: errors flow back from there."""
     tape, used = window.tape, run.added()
     modules = [_of_module(tape, name, places) for name, places in window.module_hooks.items()]
     if not tape.hooks:
@@ -57,7 +57,7 @@ def _of_module(tape: Tape, name: str, places: tuple[str, ...]) -> BackwardHook:
         and tape.operations[call.first].module == name
     ]
     if not calls:
-        reason = "a module's hook whose call was not seen: see the functions"
+        reason = "the call of the module's hook was not recorded; see the custom functions"
         return BackwardHook(f"module {name}", places, None, None, untested=reason)
     errors = []
     for call in calls:

@@ -1,4 +1,4 @@
-"""Does the backward of each custom autograd function belong to its forward?
+"""Is the backward of each custom autograd function the derivative of its forward?
 
 What the function's backward was given and gave is known from the run. The truth is the derivative
 of the operations that its forward really did, taken by torch in float64.
@@ -26,7 +26,7 @@ from lossleuth.tape.window import Window
 
 
 def custom_functions(window: Window) -> list[CustomFunction]:
-    """All calls whose backward has run, the worst first."""
+    """All calls whose backward ran, the worst first."""
     tape = window.tape
     opaque = opaque_calls(tape)
     found = [
@@ -165,7 +165,7 @@ def _derivative(tape: Tape, call: FunctionCall, *, float64: bool) -> dict[int, T
 
 
 def _required_grad(tape: Tape, call: FunctionCall, number: int) -> bool:
-    """Whether the program wanted a gradient for this input: then its backward gave one."""
+    """Whether this input required a gradient, so that the backward gave one."""
     for given, gradient in zip(call.inputs, call.gave or (), strict=False):
         if given == number and gradient is not None:
             return True

@@ -54,7 +54,8 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
     parameters = tuple(every.values())
     tested = {number: row for number, row in every.items() if row.untested is None}
     if not tested:
-        return _untested((parameters[0].untested if parameters else None) or "none", parameters)
+        reason = parameters[0].untested if parameters else None
+        return _untested(reason or "no parameter got a gradient", parameters)
     # The dot product, from the three sides of a triangle, which are known already.
     dot = (
         sum(
@@ -78,7 +79,7 @@ def _untested(reason: str, parameters: tuple[ParameterTruth, ...] = ()) -> Gradi
 
 
 def _lost_in_sum(run: Backward, number: int) -> float:
-    """What rounding takes when a gradient is added to a larger one that was there before."""
+    """What rounding loses when a gradient is added to a larger one."""
     before, after = run.before.get(number), run.after.get(number)
     if before is None or after is None or run.returned or not after.is_floating_point():
         return 0.0

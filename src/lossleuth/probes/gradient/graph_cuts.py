@@ -1,4 +1,4 @@
-"""Where a true gradient exists and the program lets none through, by line.
+"""Lines where the program cuts off a gradient that exists.
 
 A cut may well be meant: a teacher without gradients, a straight-through estimator. So this names
 the lines and what hangs on them, and blames nobody.
@@ -20,7 +20,7 @@ MIN_CHANGED_SHARE = 1e-9
 
 
 def graph_cuts(window: Window, run: Backward) -> GraphCuts:
-    """Open every cut in thought and compare."""
+    """Replay with every cut opened and compare."""
     tape = window.tape
     try:
         kept = shared_gradients(window, run, float64=True).gradients
@@ -71,7 +71,7 @@ def _places(tape: Tape, run: Backward) -> tuple[Cut, ...]:
 
 
 def _copied(tape: Tape, operations: list[Operation]) -> list[Cut]:
-    """Where a copy that torch does not know of is used first."""
+    """The first use of a copy made outside torch."""
     found: dict[int, Cut] = {}
     for operation in operations:
         for number in operation.inputs:

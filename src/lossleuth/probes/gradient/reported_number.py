@@ -1,4 +1,4 @@
-"""Is what the program reports what it follows?
+"""Is the number that the program reports the loss that it differentiates?
 
 Scalars that the user's own code reads are what the user sees. For each that depends on the
 parameters, its gradient is compared with that of the differentiated loss: a cosine near 1 means
@@ -89,7 +89,7 @@ def _gradient(tape: Tape, run: Backward, wanted: list[int], before: int) -> Tens
     made = replay.run(wanted, before=before, leaves=leaves)
     total = [made[i].sum() for i in wanted if made[i].requires_grad]
     if not total:
-        raise CannotReplay("it does not depend on the parameters")
+        raise CannotReplay("the number does not depend on the parameters")
     found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
     return _flat(tape, run, dict(zip(leaves, found, strict=True)))
 

@@ -42,7 +42,7 @@ class CrossEntropy:
 
 
 def true_loss(window: Window) -> TrueLoss:
-    """Measure it, or say why it cannot be."""
+    """Measure it, or say why not."""
     try:
         found = cross_entropy(window, dropout=False, gradients=False)
     except CannotReplay as reason:
@@ -54,7 +54,7 @@ def true_loss(window: Window) -> TrueLoss:
 
 
 def _gradient_size(window: Window) -> float | None:
-    """How much of a gradient the true loss has, with every cut opened."""
+    """The norm of the true loss's gradient, with every cut opened."""
     tape = window.tape
     held = {id(p) for update in window.updates for p in update.parameters}
     numbers = [i for i, t in tape.leaves.items() if id(t) in held or i in tape.parameters]
@@ -97,7 +97,7 @@ def cross_entropy_of(rows: Tensor, targets: Tensor, ignored: int | None) -> Cros
     """The mean over the targets that count."""
     targets = targets.reshape(-1)
     if len(targets) != len(rows):
-        raise CannotReplay("as many targets as rows of logits expected")
+        raise CannotReplay("the number of targets is not the number of rows of logits")
     counted = is_supervised(targets, ignored, rows.shape[1])
     count = int(counted.sum())
     if not count:
@@ -124,7 +124,7 @@ def logit_rows(
     dropout: bool = True,
     gradients: bool = True,
 ) -> Tensor:
-    """The logits made again, a row for each target."""
+    """The replayed logits, a row for each target."""
     assert roles.scores is not None
     replay = Replay(window.tape, gradients=gradients, dropout=dropout, cuts=Cuts.OPENED)
     scores = replay.run([roles.scores], before=roles.scores_at, leaves=leaves)[roles.scores]
@@ -138,13 +138,13 @@ def target_values(window: Window, roles: Roles) -> Tensor:
 
 
 def targets_by_place(window: Window, roles: Roles) -> Tensor:
-    """What each place of the tokens is to predict, as the tokens lie; -100 where that is unknown.
+    """The target of each token position; -100 where it is unknown.
 
     The program's own targets where those are the next tokens, else the next tokens themselves.
     """
     tokens = token_values(window.tape, roles)
     if tokens is None or tokens.dim() != 2:
-        raise CannotReplay("the tokens are not rows of positions")
+        raise CannotReplay("the tokens are not a batch of sequences")
     found = torch.full(tokens.shape, -100, dtype=torch.long)
     if roles.targets is None:
         found[:, :-1] = tokens[:, 1:]
@@ -152,7 +152,7 @@ def targets_by_place(window: Window, roles: Roles) -> Tensor:
     targets = true_targets(window, roles).reshape(-1)
     places = row_places(window, roles, tokens)
     if len(places) != len(targets):
-        raise CannotReplay("as many targets as rows of logits expected")
+        raise CannotReplay("the number of targets is not the number of rows of logits")
     counted = is_supervised(targets, roles.ignored, roles.vocabulary or 0)
     found.view(-1)[places[counted]] = targets[counted].long()
     return found
@@ -162,7 +162,7 @@ def _next_tokens(window: Window, roles: Roles) -> Tensor:
     """For each row of logits the token that follows it; the ignored one at the end of a row."""
     tokens = token_values(window.tape, roles)
     if tokens is None or tokens.dim() != 2:
-        raise CannotReplay("the targets are not the next tokens, and those are not known")
+        raise CannotReplay("the targets are not the next tokens, and the next tokens are unknown")
     places = row_places(window, roles, tokens)
     ignored = -100 if roles.ignored is None else roles.ignored
     following = torch.full_like(tokens, ignored)

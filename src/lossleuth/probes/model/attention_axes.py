@@ -64,7 +64,7 @@ def crossed_weights(tape: Tape, roles: Roles | None) -> list[tuple[str | None, i
 
 
 def _factors(tape: Tape, makers: dict[int, Operation], roles: Roles) -> list[_Used]:
-    """Factors of the products that the logits are made of."""
+    """Factors of the matrix products behind the logits."""
     assert roles.logits is not None
     found = []
     for operation in tape.needed_for([roles.logits], roles.run.at):

@@ -1,4 +1,4 @@
-"""Where on the way to the logits a leak comes in, or the input is lost, operation by operation."""
+"""The line where a leak enters the logits, or where the input is lost."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _summaries(
 
 
 def _replayed(window: Window, roles: Roles, tokens: Tensor, each: Each) -> None:
-    """The way to the logits with these tokens, told operation by operation."""
+    """Replay up to the logits with these tokens, operation by operation."""
 
     def swap(number: int, there: Tensor) -> Tensor:
         same = number == roles.tokens_at

@@ -1,4 +1,4 @@
-"""Are softmaxes taken of scores, and over the axis that they are used along?"""
+"""Are softmaxes taken of logits, and over the axis that is summed over?"""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def inner_softmax(tape: Tape, number: int) -> Operation | None:
 
 
 def _in_place(window: Window, roles: Roles) -> float | None:
-    """Send class numbers through what the logits went through, and see where they arrive."""
+    """Send class numbers the way of the logits: the share that arrives where it should."""
     tape = window.tape
     if roles.logits is None or roles.scores is None or roles.vocabulary is None:
         return None

@@ -1,4 +1,4 @@
-"""Where a backward pass that was written by hand goes wrong.
+"""The line where a hand-written backward pass goes wrong.
 
 Gradients of intermediate results are worked out on the way to those of parameters. As long as they
 equal true ones, everything before them is right; the first operation on such a right gradient whose
@@ -49,7 +49,7 @@ def fault_place(tape: Tape, truth: Truth, wrong: Sequence[int], tolerance: float
 
 
 def _origin(tape: Tape, makers: dict[int, Operation], number: int, right: dict[int, int]) -> int:
-    """Back through mere factors to the first tensor of this direction."""
+    """Go back through scaling to the first tensor of this direction."""
 
     def scaled_from(scaled: int) -> int | None:
         shape = tape.layouts[scaled].shape

@@ -1,4 +1,4 @@
-"""Gradients that the program made by hand, with no backward pass of torch.
+"""Gradients that the program computes by hand, without autograd.
 
 The loss is then a number that the script reads and that depends on what is updated. Its true
 gradient is compared with the one that the optimizer was given.
@@ -73,7 +73,7 @@ def _true(window: Window, read: Read, numbers: list[int], *, float64: bool) -> d
     leaves = {i: replay.widened(tape.value(i).detach()).clone().requires_grad_() for i in numbers}
     made = replay.run([read.tensor], before=read.at, leaves=leaves)[read.tensor]
     if not made.requires_grad:
-        raise CannotReplay("it does not depend on what is updated")
+        raise CannotReplay("the number does not depend on any tensor that is updated")
     found = torch.autograd.grad(made.sum(), list(leaves.values()), allow_unused=True)
     return {
         i: torch.zeros_like(leaves[i]).double() if g is None else g.double()

@@ -174,7 +174,7 @@ def gradient_of(
     end = tape.makers()[loss].number + 1
     made = replay.run([loss], before=end, leaves=leaves, kept=between)
     if not made[loss].requires_grad:
-        raise CannotReplay("it does not depend on what is updated")
+        raise CannotReplay("the number does not depend on any tensor that is updated")
     wanted = leaves | {i: made[i] for i in between if i in made and made[i].requires_grad}
     total = made[loss].sum()
     gradients = torch.autograd.grad(total, list(wanted.values()), allow_unused=True)

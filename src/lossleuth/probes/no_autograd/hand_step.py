@@ -55,7 +55,7 @@ class _Match:
 
 
 def hand_step(window: Window, names: dict[int, str]) -> HandStep | None:
-    """What the window's own gradients are worth; None if there is no loss to be found."""
+    """Compare hand-written gradients with the true ones; None if no loss is found."""
     tape = window.tape
     parameters = parameters_of(tape)
     if not parameters:
@@ -134,7 +134,7 @@ def _compared(
     if wrong:
         place = fault_place(tape, truth, [used[i] for i in wrong], MAX_RELATIVE_ERROR)
     right = [i for i in used if i not in wrong]
-    told = {i: names.get(i, f"a tensor of shape {tape.layouts[i].shape}") for i in used}
+    name_by_number = {i: names.get(i, f"a tensor of shape {tape.layouts[i].shape}") for i in used}
     own = along = None
     if wrong:
         own, along = _followed(window, truth, used, factor)
@@ -142,8 +142,8 @@ def _compared(
         loss=truth.value,
         loss_place=None if operation.place is None else str(operation.place),
         loss_operation=operation.name,
-        right=tuple(told[i] for i in right),
-        wrong=tuple(told[i] for i in wrong),
+        right=tuple(name_by_number[i] for i in right),
+        wrong=tuple(name_by_number[i] for i in wrong),
         error=gap / size if size else math.nan,
         floor=MAX_RELATIVE_ERROR,
         place=place,
@@ -232,7 +232,7 @@ def _loss_along(
 
 
 def _update_length(tape: Tape, numbers: list[int]) -> float:
-    """How far the parameters went in this step."""
+    """The length of this step's update."""
     after = {p.number: p.after for p in parameters_of(tape)}
     other = values_of(tape, [after[i] for i in numbers if after[i] != i])
     moved = []

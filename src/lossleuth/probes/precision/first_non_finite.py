@@ -1,4 +1,4 @@
-"""Where a loss is not finite: the first operation that made that of finite numbers."""
+"""The first operation that turned finite numbers into NaN or infinity."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MASKS = ("full", "full_like", "masked_fill", "masked_fill_", "fill_", "where", 
 
 
 def first_non_finite(window: Window, run: Backward) -> FirstNonFinite | None:
-    """Where a loss that is not finite went wrong; None if it is finite or started so."""
+    """Where a loss became NaN or infinite; None if it is finite or its inputs were not."""
     found: list[FirstNonFinite] = []
 
     def each(

@@ -1,4 +1,4 @@
-"""Is what the loss depends on what the optimizers update?"""
+"""Do the optimizers hold the parameters that the loss depends on?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lossleuth.tape.window import Backward, Gradients, Window
 
 
 def coverage(window: Window) -> Coverage | None:
-    """Compare; None where there is no backward pass or no update to compare."""
+    """Compare them; None without a backward pass or an update."""
     runs = [run for run in window.backwards if not run.returned]
     if not runs or not window.updates:
         return None
@@ -73,14 +73,14 @@ def _is_frozen(leaf: Tensor) -> bool:
 
 
 def _thin_share(trained: Iterable[Tensor], frozen: Iterable[Tensor]) -> float:
-    """Adapters beside frozen matrices are of far lower rank than those."""
+    """The share of trained elements in low-rank adapters beside frozen matrices."""
     whole = max((min(t.shape) for t in frozen if t.dim() > 1), default=0)
     sizes = [(t.numel(), t.dim() > 1 and 2 * min(t.shape) < whole) for t in trained]
     return sum(size for size, thin in sizes if thin) / (sum(size for size, _ in sizes) or 1)
 
 
 def _added(runs: list[Backward]) -> Gradients:
-    """What the step itself added to gradients: nobody clears those that no optimizer holds."""
+    """What the step added to gradients: gradients outside optimizers are never cleared."""
     found: Gradients = {}
     for run in runs:
         for number, gradient in run.added().items():

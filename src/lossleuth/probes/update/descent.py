@@ -13,7 +13,7 @@ from lossleuth.tape.window import Window, dense
 
 
 def descent(window: Window) -> Descent | None:
-    """Over all parameters of the step's updates together."""
+    """Compare over all updated parameters together."""
     dot = moved = size = 0.0
     for before, after, gradient in _changes(window):
         slope = dense(gradient)
@@ -32,7 +32,7 @@ def _changes(window: Window) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     runs = [run for run in window.backwards if not run.returned]
     if window.updates or not runs:
         return
-    # Without an optimizer, what parameters are now tells what was done to them by hand.
+    # Without an optimizer, the parameters' present values show the update made by hand.
     for number, gradient in runs[-1].after.items():
         leaf = window.tape.leaves[number]
         before = window.tape.value(number)

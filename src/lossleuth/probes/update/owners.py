@@ -1,4 +1,4 @@
-"""Who holds a tensor that no optimizer has: a module knows it, or an attribute hides it.
+"""Why a tensor is in no optimizer: is it a registered parameter, or hidden in an attribute?
 
 A list of layers and a bare tensor are attributes that `parameters()` does not see.
 """
@@ -25,14 +25,14 @@ MAX_DEPTH = 3
 
 @dataclass(frozen=True)
 class Holder:
-    """Whether some module knows the tensor as its parameter; else the line that hides it."""
+    """Whether a module has the tensor as a parameter; else the line that hides it."""
 
     is_registered: bool
     hidden_at: str | None = None
 
 
 def holder_of(tensor: Tensor) -> Holder:
-    """Look through all modules that there are."""
+    """Search all modules of the process."""
     # By type alone: to ask things themselves what they are may make some of them act.
     modules = [m for m in gc.get_objects() if issubclass(type(m), nn.Module)]
     modules = [m for m in modules if "_parameters" in m.__dict__]

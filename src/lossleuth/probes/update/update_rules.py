@@ -1,4 +1,4 @@
-"""Which rule moved a weight, told from values alone.
+"""Which update rule moved a weight, found from values alone.
 
 What an optimizer remembers is known by how it changed: a running sum of gradients is a first
 moment, one of their squares a second, whatever it is called. Rates, ages and the like are the

@@ -1,4 +1,4 @@
-"""A state of torch that does not depend on the program that is being watched."""
+"""A torch state that does not depend on the watched program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextlib.contextmanager
 def neutral(*, float64: bool, gradients: bool) -> Iterator[None]:
-    """No inference mode, no autocast, gradients as asked for; the program's state comes back.
+    """Leave inference mode and autocast, set gradients as given, and restore it all at the end.
 
     >>> with torch.no_grad(), neutral(float64=True, gradients=True):
     ...     torch.is_grad_enabled(), torch.get_default_dtype()

@@ -1,4 +1,4 @@
-"""The gradients of a replayed step, made once for all who want to see them."""
+"""The gradients of a replayed step, computed once for all probes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Replayed:
     """
 
     gradients: Gradients
-    # Whether the program let no gradient through somewhere that has one.
+    # Whether the program cut off (detached) a gradient somewhere.
     has_cuts: bool
-    # Whether what was differentiated is a finite number.
+    # Whether the loss is finite.
     is_finite: bool = True
 
 
 def shared_gradients(window: Window, run: Backward, *, float64: bool) -> Replayed:
-    """The gradient of a backward pass as the program meant it, also of all that has hooks.
+    """The replayed gradient of a backward pass, with the program's own cuts; also where hooks are.
 
-    Kept with the window until somebody forgets it.
+    Cached in the window.
     """
     key, kept = (id(run), float64), window.replayed
     if key not in kept:
@@ -52,7 +52,7 @@ def shared_gradients(window: Window, run: Backward, *, float64: bool) -> Replaye
 
 
 def opened_gradients(window: Window, run: Backward) -> Gradients:
-    """The gradient as it would be without cuts; the same one where there are none."""
+    """The gradient without the program's cuts; the same one if there are none."""
     kept = shared_gradients(window, run, float64=True)
     if not kept.has_cuts:
         return kept.gradients
@@ -67,7 +67,7 @@ def replayed_gradients(
     cuts: Cuts = Cuts.KEPT,
     between: Sequence[int] = (),
 ) -> Gradients:
-    """The gradient of what a backward pass differentiated, for all parameters on the tape.
+    """The replayed gradient of a backward pass, for all parameters on the tape.
 
     Also for the tensors `between` parameters and loss, where asked for.
     """
@@ -82,7 +82,7 @@ def _replayed(
         leaves = {i: replay.leaf(tape.value(i)) for i in run.before}
     roots = [root for root in run.roots if root is not None]
     if len(roots) != len(run.roots):
-        raise CannotReplay("the program differentiated something that was made before the window")
+        raise CannotReplay("the program differentiated something computed before recording began")
     made = replay.run(roots, before=run.at, leaves=leaves, kept=between)
     outputs = [made[root] for root in roots]
     if not any(output.requires_grad for output in outputs):

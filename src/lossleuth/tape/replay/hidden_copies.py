@@ -1,4 +1,4 @@
-"""Tensors that are copies of others by a way that torch does not see: numpy, a file, raw memory.
+"""Tensors that were copied outside torch: through numpy, a file, raw memory.
 
 A leaf that appears in the middle of a step with the very values of something computed before is
 that thing. Once linked, what depends on what is known again, and where gradients end is a line.
@@ -28,7 +28,7 @@ MAX_RELATIVE_DISTANCE = 1e-5
 
 
 def link_copies(tape: Tape) -> None:
-    """Find such leaves and note what each is a copy of; each is looked at once."""
+    """Find such leaves and note what each is a copy of. Each leaf is examined once."""
     first_use = _first_uses(tape)
     uses = {
         number: use
@@ -56,7 +56,7 @@ def _may_be_copy(tape: Tape, number: int) -> bool:
 
 
 def _value(tape: Tape, leaf: int) -> Tensor | None:
-    """The numbers of a leaf; None where they could stand anywhere."""
+    """The values of a leaf; None if they are all alike or not finite."""
     held = tape.snapshots[leaf] if leaf in tape.opaque else tape.value(leaf)
     value = held.detach().double().reshape(-1)
     size = float(value.norm())
@@ -64,7 +64,7 @@ def _value(tape: Tape, leaf: int) -> Tensor | None:
 
 
 class _Mark(NamedTuple):
-    """What is kept of a result: enough to see that it is another one than a leaf."""
+    """A summary of a result: enough to see that it differs from a leaf."""
 
     operation: int
     number: int
@@ -74,7 +74,7 @@ class _Mark(NamedTuple):
 
 
 def _marks(tape: Tape, fed: set[int], sizes: set[int], before: int) -> list[_Mark]:
-    """All results of such sizes that depend on parameters, as they were when they were made."""
+    """Summaries of all results of these sizes that depend on parameters."""
     found: list[_Mark] = []
 
     def each(operation: Operation, _args: Any, result: Any, _as_recorded: Any) -> None:

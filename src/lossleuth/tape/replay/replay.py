@@ -1,4 +1,4 @@
-"""Doing the operations of a tape again: in float64, with other leaves, with gradients.
+"""Replay the operations of a tape: in float64, with other leaves, with gradients.
 
 In-place operations are carried out on a fresh copy of the memory, with all its views rebuilt, so
 that what autograd has saved stays intact.
@@ -34,12 +34,12 @@ aten = torch.ops.aten
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 CHOICES = ("topk", "sort", "max", "min", "kthvalue", "median")
 
-# Told of an operation: its arguments, its result, and how to have it in the recorded types.
+# Called with an operation, its arguments, its result, and a way to the result in recorded types.
 Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
 
 
 class Cuts(Enum):
-    """What to do where the program let no gradient through."""
+    """What to do where the program cuts off a gradient, as by `detach`."""
 
     KEPT = "kept"
     OPENED = "opened"
@@ -47,10 +47,10 @@ class Cuts(Enum):
 
 @dataclass
 class Replay:
-    """How to do operations again.
+    """How to replay operations.
 
-    With `float64`, all floating-point numbers are float64; else they have the recorded types.
-    With `replay_choices`, choices such as the largest of some numbers are those of the recording.
+    With `float64`, all floating-point tensors are float64; else they keep the recorded types.
+    With `replay_choices`, choices such as `topk` and `argmax` are those of the recording.
     """
 
     tape: Tape
@@ -58,11 +58,11 @@ class Replay:
     cuts: Cuts = Cuts.KEPT
     gradients: bool = True
     replay_choices: bool = True
-    # Without `dropout`, nothing is dropped: as when a model is evaluated.
+    # Without `dropout`, nothing is dropped, as in evaluation mode.
     dropout: bool = True
-    # Operations that could not be done in float64, and were done as recorded.
+    # Operations that do not support float64 and ran in the recorded types.
     narrow: list[Operation] = field(default_factory=list)
-    # Whether a gradient was kept from going where the program let none through.
+    # Whether the replay met one of the program's cuts.
     has_cuts: bool = False
 
     def run(
@@ -76,11 +76,11 @@ class Replay:
         kept: Collection[int] = (),
         each: Each | None = None,
     ) -> dict[int, Tensor]:
-        """The tensors `wanted`, and `kept` on the way, as these operations give them now.
+        """Replay what the tensors `wanted`, and `kept` on the way, depend on, and return them.
 
         `leaves` gives values: of leaves, or of tensors made before `since`. `inputs` changes a
         tensor where an operation uses it: a function of the operation's number and the tensor.
-        `each` is told of every operation: its arguments, its result, and how to have the result
+        `each` is called after every operation: its arguments, its result, and a way to the result
         in the recorded types.
         """
         operations = self.tape.needed_for([*wanted, *kept], before, since)
@@ -104,18 +104,18 @@ class Replay:
             return {i: pass_.value_of(i) for i in {*wanted, *kept} if pass_.has(i)}
 
     def leaf(self, tensor: Tensor) -> Tensor:
-        """The same as the beginning of a graph of ours; what is written to is cloned there."""
+        """The tensor as a leaf of the replay's own graph."""
         found = self.widened(tensor.detach())
-        # What comes from inference mode cannot be differentiated.
+        # Tensors from inference mode cannot be differentiated.
         return (found.clone() if found.is_inference() else found).requires_grad_()
 
     def widened(self, tensor: Tensor) -> Tensor:
-        """The tensor as this replay wants it."""
+        """The tensor in the type that this replay uses."""
         return tensor.double() if self.float64 and tensor.dtype in FLOATS else tensor
 
 
 class _Pass:
-    """One run over operations: which value each tensor has by now."""
+    """One replay: the value that each tensor has by now."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class _Pass:
         self._written = {self._tape.groups[i] for op in operations for i in op.written}
         self._ending = endings(self._tape, operations, wanted)
         self._members: dict[int, list[int]] = {}
-        # Memory that was filled outside torch, and the operation before which that was seen.
+        # Memory that was filled outside torch, and the operation before which we noticed.
         self._opaque = dict(self._tape.opaque)
 
     # values
@@ -156,7 +156,7 @@ class _Pass:
         elif number in tape.leaves:
             value = self._replay.widened(tape.value(number).detach())
         else:
-            raise CannotReplay(f"tensor {number} was never made")
+            raise CannotReplay(f"tensor {number} was not recorded")
         if tape.groups[number] in self._written:
             value = value.clone()
         self._set(number, value)
@@ -179,7 +179,7 @@ class _Pass:
         return value
 
     def _cut(self, number: int, tensor: Tensor, operation: Operation) -> Tensor:
-        """The program's own decision to let no gradient through, seen where a tensor is used."""
+        """Detach a tensor where the program had detached it."""
         replay = self._replay
         if not replay.gradients or replay.cuts is Cuts.OPENED or operation.function is not None:
             return tensor
@@ -201,7 +201,7 @@ class _Pass:
         kwargs = {k: self._decoded(v, operation) for k, v in operation.kwargs.items()}
         before = args
         if self._each is not None and operation.written:
-            # What is written in place is not there any more afterwards.
+            # The operation overwrites its arguments in place.
             before = tree_map_only(Tensor, Tensor.clone, args)
         result = self._result(operation, args, kwargs)
         if self._each is not None:
@@ -218,7 +218,7 @@ class _Pass:
                 self._views.pop(number, None)
 
     def _put(self, operation: Operation, index: int, number: int, value: Tensor) -> None:
-        # What is handed on as it is stays what it was, and is no view of itself.
+        # An operation that returns its own input makes no new tensor and no view.
         if number in operation.written or number in operation.inputs:
             return
         if is_view(operation.kind) and operation.inputs:
@@ -230,7 +230,7 @@ class _Pass:
         self._set(number, value)
 
     def _refill(self, number: int) -> None:
-        """Memory gets the values that somebody else than torch has written to it."""
+        """Fill memory with what was written to it outside torch."""
         if number in self._values:
             tape, source = self._tape, self._tape.copies.get(number)
             refilled = self._replay.widened(tape.snapshots[number])
@@ -292,7 +292,7 @@ class _Pass:
     ) -> Any:
         given = named_arguments(operation.kind, args, kwargs)
         if not self._replay.float64 and not given.get("dropout_p"):
-            # The kernel itself, whose rounding is part of the floor.
+            # The kernel itself: its rounding is part of the rounding floor.
             return operation.kind(*args, **kwargs)
         return (attention(given), *([None] * (len(operation.outputs) - 1)))
 
@@ -315,7 +315,7 @@ class _Pass:
         return drawn if operation.several else drawn[0].clone()
 
     def _chosen(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Choices as recorded; the values chosen, where there are such, from the new numbers."""
+        """Choices as recorded; the chosen values are taken from the replay."""
         recorded = operation.recorded_results
         assert recorded is not None
         if operation.written:

@@ -1,4 +1,4 @@
-"""What logits were made of: one row of numbers for each position, before the last product.
+"""The features before the last layer: one row for each position.
 
 Programs compute logits of some positions only, or chunk by chunk inside a function. The features
 that they are made of are there once, for all positions.
@@ -17,7 +17,7 @@ PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "matmul", "linear"))
 
 @dataclass(frozen=True)
 class Features:
-    """The features, and the product that takes them, moved, into logits."""
+    """The features, and the matrix product that makes logits of them."""
 
     number: int
     # Its factor that came from the features, and when it is taken.
@@ -28,7 +28,7 @@ class Features:
 def find_features(
     tape: Tape, makers: dict[int, Operation], logits: int, moves: frozenset[str]
 ) -> Features | None:
-    """Back from logits to the last product with a parameter, and through movement before it."""
+    """Go back from logits to the last product with a parameter, and to the features in it."""
     size = math.prod(tape.layouts[logits].shape)
 
     def before_product(number: int) -> int | None:
@@ -51,7 +51,7 @@ def find_features(
 
 @dataclass(frozen=True)
 class Fused:
-    """A function that makes a loss of features without ever showing logits."""
+    """A fused function that computes a loss from features; its logits are never seen."""
 
     features: Features
     targets: int
@@ -61,7 +61,7 @@ class Fused:
 def find_fused(
     tape: Tape, makers: dict[int, Operation], before: int, moves: frozenset[str]
 ) -> Fused | None:
-    """The last such call: features, a matrix of as many columns, a whole number for each row."""
+    """The last call that takes features, a matrix with as many columns, a target for each row."""
     for call in reversed(tape.functions):
         if call.first >= before:
             continue
@@ -81,7 +81,7 @@ def find_fused(
 
 
 def _origin(makers: dict[int, Operation], number: int, moves: frozenset[str]) -> int:
-    """Back through movement to where these numbers were computed or came from."""
+    """Go back through views and copies to where these numbers were computed or came from."""
 
     def moved_from(moved: int) -> int | None:
         maker = makers.get(moved)

@@ -38,26 +38,26 @@ SOFTMAXES = frozenset(("_log_softmax", "_softmax", "log_softmax", "softmax", "lo
 
 @dataclass(frozen=True)
 class Roles:
-    """Numbers of tensors on the tape; None where none was found."""
+    """Tensors by their number on the tape; None if not found."""
 
     run: Backward
-    # The scores that the loss was made of, as the model gave them, before any slicing.
+    # The logits as the model returned them, before any slicing.
     logits: int | None
     class_axis: int
     vocabulary: int | None
-    # What goes into the softmax, row by row as the targets see it.
+    # The input of the loss's softmax, one row for each target.
     scores: int | None
     scores_at: int | None
     targets: int | None
     ignored: int | None
     tokens: int | None
     tokens_at: int | None
-    # What the logits are made of, where there are more positions than logits.
+    # The features, if there are logits for some positions only.
     features: Features | None = None
 
 
 def find_roles(window: Window) -> Roles | None:
-    """The roles in the backward pass that differentiates most; None if there was none."""
+    """The roles in the backward pass with most operations; None if there was none."""
     return window.once("roles", lambda: _find_roles(window))
 
 
@@ -105,7 +105,7 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
         rows.append(_count(tape, features.number) // max(shape[-1] if shape else 1, 1))
     lookup = _tokens(tape, logits, makers, rows, vocabulary)
     tokens, tokens_at, count = (None, None, 0) if lookup is None else lookup
-    # Logits that are one row per token speak for themselves.
+    # With one row of logits for each token, features are not needed.
     features = features if count != rows[0] and count == rows[-1] else None
     return Roles(
         run=run,
@@ -144,7 +144,7 @@ def _fused_roles(tape: Tape, run: Backward, makers: dict[int, Operation], fused:
 
 
 def _uses_autograd(tape: Tape, operations: list[Operation]) -> bool:
-    """Whether autograd takes part at all: a parameter by itself always could."""
+    """Whether anything other than a parameter itself requires a gradient."""
     return any(
         needs_grad and tape.groups[i] not in tape.leaves
         for operation in operations
@@ -157,7 +157,7 @@ def _leading_to(tape: Tape, run: Backward) -> list[Operation]:
 
 
 def _picked(tape: Tape, operations: list[Operation]) -> tuple[int | None, int | None, int | None]:
-    """Targets, the target that counts for nothing, and what they picked from; the largest such."""
+    """Targets, the ignored target, and what they are picked from; the largest of several."""
     best: tuple[int, int, int | None, int] | None = None
     autograd = _uses_autograd(tape, operations)
     for operation in operations:
@@ -189,7 +189,7 @@ def _softmax(
     makers: dict[int, Operation],
     probabilities: int | None,
 ) -> Operation | None:
-    """The last softmax on the way to what was picked from, else the last with most classes."""
+    """The last softmax before the targets are picked, else the last of the largest ones."""
     if probabilities is not None:
         upstream = tape.needed_for([probabilities], _after(makers, probabilities))
         direct = [op for op in upstream if op.name in SOFTMAXES]
@@ -231,7 +231,7 @@ def _axis(operation: Operation, tape: Tape) -> int:
 
 
 def _unmoved(tape: Tape, makers: dict[int, Operation], number: int, classes: int) -> int:
-    """Back through mere movement of numbers to where they were computed, with a class axis."""
+    """Go back through views and copies to where the logits were computed."""
 
     def with_classes(moved: int) -> int | None:
         maker = makers.get(moved)
@@ -242,7 +242,7 @@ def _unmoved(tape: Tape, makers: dict[int, Operation], number: int, classes: int
 
 
 def _moved_from(tape: Tape, maker: Operation) -> int | None:
-    """What an operation has moved, or ruled some classes out of; None if it does more."""
+    """The input that an operation only moved or masked; None if it does more."""
     if maker.name in MOVES:
         return maker.inputs[0] if maker.inputs else None
     if maker.name in MASKS and maker.outputs[0] is not None:
@@ -256,7 +256,7 @@ def _moved_from(tape: Tape, maker: Operation) -> int | None:
 def _tokens(
     tape: Tape, logits: int, makers: dict[int, Operation], rows: list[int], vocabulary: int
 ) -> tuple[int, int, int] | None:
-    """The lookup that has one token for each row of logits, else the largest; the latest of such.
+    """The embedding lookup with one token for each row of logits, else the largest, latest one.
 
     An encoder's tokens are looked up before the decoder's, whose rows are the logits'.
     """
@@ -268,7 +268,7 @@ def _tokens(
         size = _count(tape, index)
         # Rows of logits first, then rows of features, then the largest.
         fits = len(rows) - rows.index(size) if size in rows else 0
-        # Kinds of segments are looked up too, in a table that has no row for each class.
+        # Segment ids are looked up too, in a table without a row for each class.
         table = tape.layouts[operation.inputs[0]].shape[0] == vocabulary
         if found is None or (fits, table, size) >= found[0]:
             found = (fits, table, size), (index, operation.number, size)
@@ -276,7 +276,7 @@ def _tokens(
 
 
 def tokens_of(tape: Tape, scores: int, vocabulary: int) -> Tensor | None:
-    """The tokens that scores are for, where there is one for each row of them."""
+    """The tokens behind some logits, if there is one for each row."""
     rows = _count(tape, scores) // max(vocabulary, 1)
     found = _tokens(tape, scores, tape.makers(), [rows], vocabulary)
     if found is None or found[2] != rows:
@@ -285,7 +285,7 @@ def tokens_of(tape: Tape, scores: int, vocabulary: int) -> Tensor | None:
 
 
 def _lookup(tape: Tape, operation: Operation) -> int | None:
-    """The indices of a lookup by whole numbers in a matrix of floating-point numbers."""
+    """The indices of an embedding lookup; None if it is none."""
     if operation.name == "embedding":
         return operation.inputs[1]
     if operation.name in ("index", "index_select") and len(operation.inputs) == 2:
@@ -300,7 +300,7 @@ def _lookup(tape: Tape, operation: Operation) -> int | None:
 
 
 def _counts_up(tape: Tape, number: int) -> bool:
-    """Whether whole numbers come from nothing but counting, as positions do."""
+    """Whether integers come from counting alone, as positions do."""
     operations = tape.needed_for([number])
     made = [op for op in operations if number in op.outputs]
     if not made:
@@ -315,7 +315,7 @@ def _counts_up(tape: Tape, number: int) -> bool:
 
 
 def _is_computed(tape: Tape, number: int, before: int) -> bool:
-    """Whether a model has chosen these numbers itself: then they are no input."""
+    """Whether the model computed these numbers itself, so that they are no input."""
     parameters = tape.parameters
     operations = tape.needed_for([number], before)
     return any(i in parameters for operation in operations for i in operation.inputs)
@@ -330,8 +330,8 @@ def _is_consecutive(tensor: Tensor) -> bool:
     rows = tensor.reshape(-1, tensor.shape[-1]) if tensor.dim() else tensor.reshape(1, 1)
     if rows.shape[1] < 2:
         return False
-    # Mostly: positions of packed documents begin again and again. In every row: a row of tokens
-    # may count up too.
+    # Mostly: positions start again in packed documents. In every row: one row of tokens may count
+    # up by chance.
     return bool(((rows[:, 1:] - rows[:, :-1] == 1).double().mean(1) > 0.5).all())
 
 
@@ -345,7 +345,7 @@ def _after(makers: dict[int, Operation], number: int) -> int:
 
 
 def recorded_value(tape: Tape, number: int, before: int | None) -> Tensor:
-    """A tensor as it was: kept if it is a leaf, else made again."""
+    """The recorded value of a tensor: stored if it is a leaf, else replayed."""
     if number in tape.leaves:
         return tape.value(number)
     return Replay(tape, gradients=False).run([number], before=before)[number]
