@@ -54,7 +54,6 @@ class TargetRelation(Finding):
     # For tokens at each offset; targets that are the very token at the best one are left out.
     targets: dict[int, float]
     inputs: float
-    count: int
 
 
 @dataclass(frozen=True)

@@ -78,19 +78,16 @@ class LogitGradient(Finding):
 
     cosine: float | None
     scale: float | None
-    # Supervised targets, and the mean cross-entropy over them.
+    # Supervised targets.
     count: int
-    loss: float | None
 
 
 @dataclass(frozen=True)
 class ReportedNumber(Finding):
-    """A number that the user reads: cosine and scale of its gradient against the loss's own."""
+    """A number that the user reads: cosine of its gradient with the loss's own."""
 
-    value: float
     place: str | None
     cosine: float | None
-    scale: float | None
 
 
 @dataclass(frozen=True)

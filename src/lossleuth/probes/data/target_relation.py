@@ -29,7 +29,7 @@ def target_relation(window: Window, roles: Roles | None) -> TargetRelation:
     try:
         tokens, places, targets = supervision(window, roles)
     except CannotReplay as reason:
-        return TargetRelation({}, 0.0, 0, untested=str(reason))
+        return TargetRelation({}, 0.0, untested=str(reason))
     assert roles is not None
     rows, columns = places // tokens.shape[1], places % tokens.shape[1]
     counted = is_counted(targets, roles)
@@ -51,7 +51,7 @@ def target_relation(window: Window, roles: Roles | None) -> TargetRelation:
     count = int(left.sum())
     before, after = tokens[:, :-1].reshape(-1), tokens[:, 1:].reshape(-1)
     order = torch.randperm(len(before), generator=_generator())[: max(count, 1)]
-    return TargetRelation(found, stands_out(before[order], after[order]), count)
+    return TargetRelation(found, stands_out(before[order], after[order]))
 
 
 def stands_out(first: Tensor, second: Tensor) -> float:

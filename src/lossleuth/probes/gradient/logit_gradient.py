@@ -70,14 +70,12 @@ def logit_gradient(window: Window, run: Backward) -> LogitGradient:
     (own,) = torch.autograd.grad(loss, [rows])
     dot, size, other = float((flat * own).sum()), float(own.norm()), float(flat.norm())
     if not size or not other:
-        return LogitGradient(
-            None, None, count, float(loss.detach()), untested="a gradient of the logits is zero"
-        )
-    return LogitGradient(dot / (size * other), dot / size**2, count, float(loss.detach()))
+        return _untested("a gradient of the logits is zero", count)
+    return LogitGradient(dot / (size * other), dot / size**2, count)
 
 
-def _untested(reason: str) -> LogitGradient:
-    return LogitGradient(None, None, 0, None, untested=reason)
+def _untested(reason: str, count: int = 0) -> LogitGradient:
+    return LogitGradient(None, None, count, untested=reason)
 
 
 PROBE = Probe(LogitGradient, lambda a: logit_gradients(a.window))

@@ -58,28 +58,23 @@ def reported_numbers(window: Window) -> list[ReportedNumber]:
             continue
         place = None if read.place is None else str(read.place)
         if _moved_from(makers, read.tensor) in followed_from:
-            found.append(ReportedNumber(float(read.value), place, 1.0, 1.0))
+            found.append(ReportedNumber(place, 1.0))
             continue
         try:
             own = _gradient(tape, last, [read.tensor], read.at)
         except CannotReplay as reason:
             if _depends(tape, read.tensor, read.at):
-                found.append(
-                    ReportedNumber(float(read.value), place, None, None, untested=str(reason))
-                )
+                found.append(ReportedNumber(place, None, untested=str(reason)))
             continue
-        pairs = [_compared(own, other) for other in followed if len(other) == len(own)]
-        if pairs and float(own.norm()):
-            cosine, scale = max(pairs)
-            found.append(ReportedNumber(float(read.value), place, cosine, scale))
+        cosines = [_cosine(own, other) for other in followed if len(other) == len(own)]
+        if cosines and float(own.norm()):
+            found.append(ReportedNumber(place, max(cosines)))
     return found
 
 
-def _compared(own: Tensor, other: Tensor) -> tuple[float, float]:
-    """Cosine and scale of one gradient against another."""
-    dot, size = float(own @ other), float(other.norm())
-    product = float(own.norm()) * size
-    return (dot / product, dot / size**2) if product else (0.0, 0.0)
+def _cosine(own: Tensor, other: Tensor) -> float:
+    product = float(own.norm()) * float(other.norm())
+    return float(own @ other) / product if product else 0.0
 
 
 def _gradient(tape: Tape, run: Backward, wanted: list[int], before: int) -> Tensor:

@@ -46,13 +46,7 @@ def hand_gradients(window: Window) -> list[HandGradient]:
         error = sum(distance(used[i], true[i]) ** 2 for i in used) ** 0.5 / whole
         floor = sum(distance(noisy[i], true[i]) ** 2 for i in used) ** 0.5 / whole
         place = None if read.place is None else str(read.place)
-        value = float(read.value)
-        cosine, scale = dot / (size * whole), dot / whole**2
-        found.append(
-            HandGradient(
-                value=value, place=place, error=error, floor=floor, cosine=cosine, scale=scale
-            )
-        )
+        found.append(HandGradient(place, error, floor, cosine=dot / (size * whole)))
     return sorted(found, key=lambda h: -h.cosine)
 
 
