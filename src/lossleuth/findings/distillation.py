@@ -17,7 +17,7 @@ class TeacherQuality:
     # How far it is behind the student, token by token, and the standard error of that.
     behind: float
     behind_error: float
-    # Its loss, were its rows those of places before or after.
+    # Its loss with its rows shifted by an offset.
     offsets: dict[str, float]
     # Its loss on half of the tokens, with its classes renamed as fits the other half best.
     renamed: float | None
@@ -28,11 +28,11 @@ class TeacherQuality:
 class Teaching(Finding):
     """A lesson in numbers; None where something could not be had."""
 
-    # Where the teacher's scores are made, and where each side is taken up by the comparison.
+    # Where the teacher's logits are computed, and where each side enters the comparison.
     made_at: str | None
     teacher_at: str | None
     student_at: str | None
-    # Where the lesson is added to what labels ask for.
+    # Where the teacher loss is added to the loss of the labels.
     mixed_at: str | None
     classes: int
     # Whether the student has labels too.

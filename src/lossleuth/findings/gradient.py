@@ -37,7 +37,7 @@ class CustomFunction(Finding):
     line: int | None
     error: float
     floor: float
-    # A step function whose backward passes on what it is given: meant so, and no error.
+    # Whether it is a straight-through step function, which is no error.
     straight_through: bool = False
 
 
@@ -67,7 +67,7 @@ class GraphCuts(Finding):
     lost_share: float | None
     # Trained parameters that get nothing at all because of cuts.
     starved: tuple[str, ...]
-    # Trained parameters that get another gradient than they would without cuts.
+    # Trained parameters whose gradient changes because of cuts.
     changed: tuple[str, ...]
     places: tuple[Cut, ...]
 

@@ -39,7 +39,7 @@ MAX_ULPS = 200.0
 # An error bound that is a larger share of the slope than this could hide a real fault. Picked by
 # hand.
 MAX_BOUND_SHARE = 1e-2
-# How far along a direction the function is looked at, as a share of the size of its inputs.
+# The largest step along a direction, as a share of the size of the inputs. Picked by hand.
 MAX_STEP_SHARE = 0.1
 FORWARD = "forward-mode derivative in float64"
 VALUES = "differences of values"
@@ -65,7 +65,7 @@ class Along:
     true: float
     bound: float
     how: str
-    # Step and central difference, made when somebody wants to see them.
+    # Step and central difference, computed on demand.
     sweep: Sweep | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -153,7 +153,7 @@ def _check(problem: Problem, seed: int, *, locate: bool) -> GradientCheck:
     )
     whole = _along("everything", problem, directions)
     if whole.outcome is Outcome.CANNOT_TELL:
-        # It may be nearly at right angles to the gradient, and tell nothing: then uphill.
+        # A direction nearly at right angles to the gradient says nothing: take the gradient's own.
         pairs = zip(problem.claimed, directions, strict=True)
         directions = tuple(np.where(c == 0, d, np.copysign(d, c)) for c, d in pairs)
         whole = _along("everything", problem, directions)
@@ -171,7 +171,7 @@ def _check(problem: Problem, seed: int, *, locate: bool) -> GradientCheck:
 def _located(
     problem: Problem, directions: tuple[Vector, ...], among: range, *, trusted: bool
 ) -> list[Along]:
-    """The inputs along which the gradient does not pass, by halves: faults are few."""
+    """Bisect for the inputs whose gradient fails: faults are few."""
     if len(among) == 1:
         alone = _only(directions, among)
         return [_along(problem.names[among[0]], problem, alone)]
@@ -207,7 +207,7 @@ def _along(name: str, problem: Problem, directions: tuple[Vector, ...]) -> Along
 
 
 def _confirmed(problem: Problem, forward: Along | None, values: Along) -> Along | None:
-    """A gradient that a few values confirm needs no more of them; nothing is denied by so few."""
+    """Try to confirm a gradient with few values; few values never reject one."""
     if forward is not None:
         agree = _borne_out(forward, values) and _is_sharp(values, MAX_BOUND_SHARE)
         right = forward.outcome is Outcome.PASS and agree
@@ -224,7 +224,7 @@ def _is_sharp(values: Along, share: float) -> bool:
 
 
 def _claimed(problem: Problem, directions: tuple[Vector, ...]) -> tuple[float, float]:
-    """The slope that the claimed gradient gives, and what its last digits make of it."""
+    """The slope that the claimed gradient gives, and its rounding error."""
     claimed = squares = 0.0
     for known, direction in zip(problem.claimed, directions, strict=True):
         # Along nothing, even no number counts for nothing.
@@ -249,7 +249,7 @@ def _forward(problem: Problem, directions: tuple[Vector, ...]) -> Along | None:
 
 
 def _borne_out(forward: Along, values: Along) -> bool:
-    """Whether the values agree: a function that leaves torch on the way has another slope."""
+    """Whether values agree with torch's slope; not if the function leaves torch on the way."""
     return abs(forward.true - values.true) <= values.bound + forward.bound
 
 

@@ -1,4 +1,4 @@
-"""Derivatives from values of a function alone, with a bound of their error.
+"""Derivatives by finite differences, with an error bound.
 
 Central differences at shrinking steps are extrapolated to a step of zero (Richardson, in the
 manner of Ridders). Large steps suffer from the function's curvature, small ones from rounding.
@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 # hand.
 SHRINK = 1.6
 EXTRAPOLATED_STEPS = 14
-# Steps below those, each smaller by about ten: too coarse to be an estimate, but a witness. No
-# round number, lest 1 + step be exact and no rounding be seen.
+# Smaller steps, each by about ten: too noisy for an estimate, but they can contradict one. No
+# round number, or else 1 + step would be exact and show no rounding.
 WITNESSES = 6
 WITNESS_SHRINK = math.pi**2
 # Neighbouring steps, so that they extrapolate: enough to measure an unknown slope, and to confirm
 # one that is known otherwise. Picked by hand.
 STEPS_TO_MEASURE = slice(9, 14)
 STEPS_TO_CONFIRM = slice(12, 14)
-# Values next to each other from which noise is measured, on either side of the middle.
+# Neighbours on either side from which noise is measured. Picked by hand.
 NOISE_NEIGHBOURS = 6
 # A sample of noise is rarely more than so many times its measured size. Picked by hand.
 MAX_NOISE_RATIO = 8.0
@@ -33,7 +33,7 @@ MAX_NOISE_RATIO = 8.0
 
 @dataclass(frozen=True)
 class Derivative:
-    """A derivative at 0, a bound of its error, and the errors at each step that was tried."""
+    """A derivative at 0, its error bound, and the central difference at each step."""
 
     value: float
     bound: float
@@ -95,7 +95,7 @@ def derivative(
 
 @dataclass
 class _Limit:
-    """What a quantity goes to with its step, if it is even (`first` 2) or odd (1) in the step."""
+    """Extrapolate a quantity to step 0; it is even (`first` 2) or odd (1) in the step."""
 
     first: int
     _row: list[tuple[float, float]] = field(default_factory=list)
@@ -103,7 +103,7 @@ class _Limit:
     _estimates: list[list[tuple[float, float]]] = field(default_factory=list)
 
     def add(self, plain: float, noise: float, *, extrapolated: bool) -> None:
-        """Take in a quantity at the next smaller step, with the noise it carries."""
+        """Add a quantity at the next smaller step, with its noise."""
         above, estimates = self._row, []
         row = [(plain, noise)]
         if above:
@@ -127,7 +127,7 @@ class _Limit:
         self._estimates.append(estimates)
 
     def found(self) -> tuple[float, float]:
-        """The limit and a bound of its error, which no smaller step speaks against."""
+        """The limit and its error bound, which no smaller step contradicts."""
         best, bound = math.nan, math.inf
         against: list[tuple[float, float]] = []
         for i, estimates in reversed(list(enumerate(self._estimates))):
@@ -146,7 +146,7 @@ class _Limit:
 
 
 def _noise(function: Callable[[float], float], middle: float, apart: float) -> float:
-    """How far values may be off, from high differences of neighbours (Hamming; Moré and Wild)."""
+    """The noise of values, from high-order differences of neighbours (Hamming; Moré and Wild)."""
     values = [
         middle if i == 0 else function(i * apart)
         for i in range(-NOISE_NEIGHBOURS, NOISE_NEIGHBOURS + 1)
@@ -164,13 +164,13 @@ def _noise(function: Callable[[float], float], middle: float, apart: float) -> f
 
 
 def _noise_of_witnesses(sweep: list[tuple[float, float]]) -> float:
-    """How far values may be off, from slopes so close to 0 that they should be the same."""
+    """The noise of values, from slopes at tiny steps, which should agree."""
     apart = [abs(slope - above) * step for (_, above), (step, slope) in itertools.pairwise(sweep)]
     return 3 * max((a for a in apart if math.isfinite(a)), default=0.0)
 
 
 def _height_of_stairs(middle: float, values: list[tuple[float, float]]) -> float:
-    """The smallest change before changes vanish, as those of rounded values do; else 0."""
+    """The step height of a rounded function; 0 if it is not rounded."""
     found = 0.0
     for side in (0, 1):
         changes = [abs(pair[side] - middle) for pair in values]

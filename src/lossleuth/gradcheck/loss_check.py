@@ -1,4 +1,4 @@
-"""What must hold for the gradient of any cross-entropy, whatever computes it.
+"""Invariants of the gradient of any cross-entropy.
 
 Adding a constant to all logits of a row changes nothing, so the gradient of a row sums to zero;
 raising the target's logit lowers the loss; a masked position has no gradient. Kernels work on
@@ -20,7 +20,7 @@ from lossleuth.gradcheck.problems import Vector
 
 SIZES = (2, 3, 10, 34, 100, 1000, 1024, 1025)
 ROWS = 6
-# In units of the last digit of the largest entry, for a sum over a row.
+# Largest sum over a row, in units of the last digit of the largest entry. Picked by hand.
 MAX_ULPS = 16.0
 
 

@@ -1,4 +1,4 @@
-"""What the losses have in common: what they take, what they refuse, what they give back."""
+"""Arguments, checks and results that all losses share."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def room_for(x: Tensor) -> Tensor:
 
 
 def room(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A tensor of anything; on the CPU in memory that is used again.
+    """An uninitialised tensor; on the CPU its memory is reused.
 
     >>> room((2, 3), torch.bfloat16, torch.device("cpu")).dtype
     torch.bfloat16

@@ -190,7 +190,7 @@ class ParameterPass:
         self._forget()
 
     def _forget(self) -> None:
-        """Let go of the user's tensors until the next step."""
+        """Drop the user's tensors until the next step."""
         self._parameters, self._gradients, self._first, self._second = [], [], [], []
         self._uncopied, self._kept, self._all_spans = (), {}, None
 
@@ -245,7 +245,7 @@ class ParameterPass:
         self._attempt(on_device, fetch)
 
     def _attempt(self, rows: Collection[int], action: Callable[[int], None]) -> None:
-        """A tensor that cannot be measured costs its own row only."""
+        """Measure one tensor; if that fails, only its own row is lost."""
         with torch.no_grad(), np.errstate(all="ignore"):
             for i in rows:
                 try:

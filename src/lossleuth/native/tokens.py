@@ -52,7 +52,7 @@ class TokenReader:
 
     def __init__(self) -> None:
         self._library = native.load()
-        # Quicker, where it answers.
+        # Faster, if it is available.
         self._torch = handles()
 
     def fingerprint(self, tensor: Tensor) -> TokenFingerprint:

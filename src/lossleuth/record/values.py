@@ -1,4 +1,4 @@
-"""Values as strict JSON, whatever it is that the user's program hands over.
+"""Any value of the user's program as strict JSON.
 
 JSON has no NaN and no infinity, so a non-finite number is written as in `strict_json`, as the
 string "NaN", "Infinity" or "-Infinity", and those three strings are read back as numbers.

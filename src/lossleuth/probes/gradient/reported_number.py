@@ -53,7 +53,7 @@ def reported_numbers(window: Window) -> list[ReportedNumber]:
         if not tape.layouts[read.tensor].dtype.is_floating_point:
             continue
         seen.add(read.tensor)
-        # Computed without gradients altogether: an evaluation, which nobody claims to follow.
+        # Computed without gradients: an evaluation.
         if not _has_graph(tape, read.tensor, read.at):
             continue
         place = None if read.place is None else str(read.place)

@@ -33,7 +33,7 @@ class Holder:
 
 def holder_of(tensor: Tensor) -> Holder:
     """Search all modules of the process."""
-    # By type alone: to ask things themselves what they are may make some of them act.
+    # By type alone: attribute access runs code in some objects.
     modules = [m for m in gc.get_objects() if issubclass(type(m), nn.Module)]
     modules = [m for m in modules if "_parameters" in m.__dict__]
     hiding = _hiding_attribute(tensor, modules)

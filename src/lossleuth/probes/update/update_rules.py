@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Elements that a rule is first tried on.
+# Elements that a rule is first tried on. Picked by hand.
 SAMPLED_ELEMENTS = 512
 # Share of a change that rounding in float32 may leave unexplained. Picked by hand.
 MAX_ROUNDING_SHARE = 1e-3
 # Rules are a tie if the shares of a move that they leave differ by no more than this. Picked by
 # hand.
 MAX_TIE_DIFFERENCE = 1e-5
-# Where an optimizer does not hold it as a number of its own.
+# Epsilon of an optimizer that does not store one: torch's default.
 USUAL_EPSILON = 1e-8
 
 
@@ -140,7 +140,7 @@ def best_rule(facts: Facts) -> Rule | None:
     tie = MAX_TIE_DIFFERENCE * float(few.moved.norm())
     for rule in _rules(few):
         left = float((few.moved - rule.move(few)).norm())
-        # Of two that do equally well, the plainer one stands first.
+        # Of two equally good rules the plainer one comes first.
         if left < least - tie or best is None:
             best, least = rule, left
     return best
@@ -163,7 +163,7 @@ def _rules(facts: Facts) -> Iterator[Rule]:
         seconds = [None, *moments(facts, coupled * coupled)]
         for rate, first in itertools.product(rates, firsts):
             yield Rule(rate, decay, first)
-        # What remembers more stands first: at its first step an Adam is also an RMSprop.
+        # The rule with more memory comes first: at its first step Adam is also an RMSprop.
         for first, second in itertools.product(firsts[::-1], seconds):
             if second is None or (first is not None and first.name == second.name):
                 continue
