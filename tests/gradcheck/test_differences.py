@@ -12,7 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossleuth.gradcheck.differences import FEWEST, SOME, Derivative, derivative
+from lossleuth.gradcheck.differences import (
+    STEPS_TO_CONFIRM,
+    STEPS_TO_MEASURE,
+    Derivative,
+    derivative,
+)
 
 numbers = st.floats(-1e4, 1e4, allow_subnormal=False)
 
@@ -152,7 +157,7 @@ def test_the_sweep_falls_and_rises() -> None:
     assert 3 < lowest < len(errors) - 3
 
 
-@pytest.mark.parametrize("some", [SOME, FEWEST])
+@pytest.mark.parametrize("some", [STEPS_TO_MEASURE, STEPS_TO_CONFIRM])
 def test_few_steps_give_a_slope_whose_bound_holds(some: slice) -> None:
     asked = []
 
@@ -166,6 +171,6 @@ def test_few_steps_give_a_slope_whose_bound_holds(some: slice) -> None:
 
 
 def test_few_steps_see_a_kink_and_the_bound_of_smooth_functions_does_not() -> None:
-    found = derivative(lambda t: abs(t) + t, some=SOME)
+    found = derivative(lambda t: abs(t) + t, some=STEPS_TO_MEASURE)
     assert found.bound >= 1
     assert found.smooth_bound < 1e-6

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from lossleuth.kernels import cross_entropy, gradient_memory
-from lossleuth.kernels.gradient_memory import SMALLEST, empty, forget
+from lossleuth.kernels.gradient_memory import MIN_BYTES, empty, forget
 
-COUNT = SMALLEST // 4
+COUNT = MIN_BYTES // 4
 
 
 @pytest.fixture(autouse=True)
@@ -56,11 +56,11 @@ def test_another_size_gets_another_block() -> None:
     assert len(gradient_memory._waiting) == 1
     large = empty((2 * COUNT,), torch.float32)
     large.fill_(1)
-    assert large.nbytes == 2 * SMALLEST and gradient_memory._waiting == []
+    assert large.nbytes == 2 * MIN_BYTES and gradient_memory._waiting == []
     del large
     # Far too large for what is wanted: not kept for it.
     small = empty((COUNT,), torch.float32)
-    assert small.nbytes == SMALLEST and place
+    assert small.nbytes == MIN_BYTES and place
 
 
 def test_at_most_one_block_waits() -> None:
@@ -78,7 +78,7 @@ def test_small_tensors_are_torchs_own() -> None:
 
 
 def test_gradients_of_two_steps_do_not_share_memory_while_both_live() -> None:
-    logits = torch.randn(64, SMALLEST // 4 // 64, requires_grad=True)
+    logits = torch.randn(64, MIN_BYTES // 4 // 64, requires_grad=True)
     targets = torch.zeros(64, dtype=torch.long)
     cross_entropy(logits, targets).backward()
     first = logits.grad

@@ -133,13 +133,19 @@ def test_a_sign_of_one_term_of_attention_is_found_at_its_line(term: str, words: 
     assert not {"up.weight", "down.weight", "head.weight"} & wrong(truth)
 
 
+def error_of(truth: GradientTruth, name: str) -> float:
+    (row,) = (row for row in truth.parameters if row.name == name)
+    return row.error
+
+
 def test_a_bias_whose_gradient_is_zero_is_found_and_nothing_else() -> None:
     cls = linear(bias_factor=0.0)
     function, truth = judged(layered(cls))
     assert_wrong_at(function, cls, "bias_factor")
     assert wrong(truth) == {"up.bias"}
-    (row,) = (row for row in truth.parameters if row.name == "up.bias")
-    assert row.used_norm == 0 and row.true_norm > 0
+    # A gradient that is missing is as far from the truth as one that is doubled.
+    _, doubled = judged(layered(linear(bias_factor=2.0)))
+    assert error_of(truth, "up.bias") == pytest.approx(error_of(doubled, "up.bias"), rel=1e-4)
 
 
 def test_a_layer_that_is_off_by_a_thousandth_is_found_and_nothing_else() -> None:
@@ -147,8 +153,9 @@ def test_a_layer_that_is_off_by_a_thousandth_is_found_and_nothing_else() -> None
     function, truth = judged(layered(cls))
     assert_wrong_at(function, cls, "weight_factor")
     assert wrong(truth) == {"up.weight"}
-    (row,) = (row for row in truth.parameters if row.name == "up.weight")
-    assert row.used_norm / row.true_norm == pytest.approx(1.001, abs=1e-5)
+    _, doubled = judged(layered(linear(weight_factor=2.0)))
+    share = error_of(doubled, "up.weight")
+    assert error_of(truth, "up.weight") == pytest.approx(share / 1000, rel=0.01)
 
 
 def test_a_hook_that_triples_is_found_at_its_line() -> None:

@@ -144,7 +144,7 @@ def test_the_log_of_another_user_is_left_alone(tmp_path: Path) -> None:
 def test_too_many_runs_of_one_name_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claiming, "_MOST_RUNS", 2)
+    monkeypatch.setattr(claiming, "_MAX_RUNS", 2)
     write_small(tmp_path / "run")
     write_small(tmp_path / "run")
     with pytest.raises(BadInput, match="2 runs called"):

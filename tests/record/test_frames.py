@@ -96,7 +96,7 @@ def test_a_head_that_claims_too_much_is_refused(length: int, kind: int, reason: 
 
 def test_a_payload_over_the_limit_is_not_encoded() -> None:
     with pytest.raises(ValueError, match="over the limit of 67108864"):
-        frames.encode(Kind.STEP, bytes(frames.LARGEST_PAYLOAD), b"x")
+        frames.encode(Kind.STEP, bytes(frames.MAX_PAYLOAD_BYTES), b"x")
 
 
 @pytest.mark.parametrize(

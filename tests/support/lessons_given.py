@@ -42,14 +42,14 @@ def taught(
     compare: Compare = divergence,
     mix: Mix = half,
     *,
-    live: bool = False,
+    requires_grad: bool = False,
     teacher: Callable[[Tensor], Tensor] | None = None,
 ) -> Window:
     """A recorded step of a student with a teacher."""
     known = teacher or master()
 
     def loss(model: nn.Module, tokens: Tensor) -> Tensor:
-        with torch.set_grad_enabled(live):
+        with torch.set_grad_enabled(requires_grad):
             told = known(tokens[:, :-1])
         said = model(tokens[:, :-1])
         labels = F.cross_entropy(said.flatten(0, 1), tokens[:, 1:].flatten())

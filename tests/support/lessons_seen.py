@@ -24,7 +24,6 @@ def quality(loss: float = 2.0, **given: Any) -> TeacherQuality:
         "offsets": {"-2": 6.0, "-1": 6.0, "0": loss, "1": 6.0, "2": 6.0},
         "renamed": 6.0,
         "renamed_error": 0.05,
-        "entropy": 2.0,
     }
     return TeacherQuality(**{**plain, **given})
 
@@ -37,9 +36,7 @@ def teaching(**given: Any) -> Teaching:
         "student_at": "train.py:12",
         "mixed_at": "train.py:13",
         "classes": 64,
-        "rows": 512,
         "has_labels": True,
-        "computed": True,
         "student_temperature": 2.0,
         "teacher_temperature": 2.0,
         "target_share": 0.0,
@@ -50,7 +47,6 @@ def teaching(**given: Any) -> Teaching:
         "weight": 2.0,
         "weight_fit": 1.0,
         "label_weight": 0.5,
-        "share": 0.5,
         "micro_batches": 1,
         "dropout": 0.0,
         "same_input": 1.0,

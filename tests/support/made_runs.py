@@ -54,7 +54,7 @@ def true_losses(*pairs: tuple[int, float], vocabulary: int = 8) -> list[tuple[st
 
 def true_loss(loss: float, vocabulary: int | None = 8) -> TrueLoss:
     """The true loss of a step."""
-    return TrueLoss(loss, 64, vocabulary, own_targets=True, logits_std=1.0)
+    return TrueLoss(loss, 64, vocabulary, logits_std=1.0)
 
 
 def found_on(step: int, *findings: Finding) -> tuple[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What is found of tokens and targets."""
+"""Findings about tokens and targets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lossleuth.findings.finding import Finding
 class Alignment(Finding):
     """Share of supervised targets that are the token at each offset, and how many there are."""
 
-    # The offset that explains most, if it explains most of them.
+    # The offset that explains most targets, if it explains more than half.
     offset: int | None
     shares: dict[int, float]
     supervised: int
     targets: int
-    # The axis of the tokens along which time runs.
+    # The time axis of the tokens.
     time_axis: int = 1
-    # How many different ones there are.
+    # Distinct tokens, and distinct targets.
     distinct_tokens: int = 0
     distinct_targets: int = 0
 
@@ -41,9 +41,9 @@ class TargetLines(Finding):
     # Lines that chose which elements are targets, and which logits they are compared with.
     targets: tuple[str, ...]
     logits: tuple[str, ...]
-    # Lines that only passed the targets on.
+    # Lines that only pass the targets on.
     passed: tuple[str, ...] = ()
-    # Lines that put one number, such as one that is ignored, in the place of targets.
+    # Lines that fill targets with one number, such as the ignored one.
     filled: tuple[str, ...] = ()
 
 
@@ -54,7 +54,6 @@ class TargetRelation(Finding):
     # For tokens at each offset; targets that are the very token at the best one are left out.
     targets: dict[int, float]
     inputs: float
-    count: int
 
 
 @dataclass(frozen=True)

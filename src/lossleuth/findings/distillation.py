@@ -1,4 +1,4 @@
-"""What is found of teacher and student."""
+"""Findings about teacher and student."""
 
 from __future__ import annotations
 
@@ -17,29 +17,26 @@ class TeacherQuality:
     # How far it is behind the student, token by token, and the standard error of that.
     behind: float
     behind_error: float
-    # Its loss, were its rows those of places before or after.
+    # Its loss with its rows shifted by an offset.
     offsets: dict[str, float]
     # Its loss on half of the tokens, with its classes renamed as fits the other half best.
     renamed: float | None
     renamed_error: float | None
-    entropy: float
 
 
 @dataclass(frozen=True)
 class Teaching(Finding):
     """A lesson in numbers; None where something could not be had."""
 
-    # Where the teacher's scores are made, and where each side is taken up by the comparison.
+    # Where the teacher's logits are computed, and where each side enters the comparison.
     made_at: str | None
     teacher_at: str | None
     student_at: str | None
-    # Where the lesson is added to what labels ask for.
+    # Where the teacher loss is added to the loss of the labels.
     mixed_at: str | None
     classes: int
-    rows: int
-    # Whether the student has labels too, and whether the teacher answers within the step.
+    # Whether the student has labels too.
     has_labels: bool
-    computed: bool
     student_temperature: float | None
     teacher_temperature: float | None
     # Share of the squared gradient that goes into what only the target is made of, and into what.
@@ -52,11 +49,10 @@ class Teaching(Finding):
     pull_at_goal: float | None
     pull_to_labels: float | None
     # What multiplies the divergence of a position, and the cross-entropy of one; how well the first
-    # fits; the lesson's share of what is asked of the logits.
+    # fits.
     weight: float | None
     weight_fit: float | None
     label_weight: float | None
-    share: float | None
     micro_batches: int
     # Divergence in nats between the teacher with and without dropout.
     dropout: float | None

@@ -1,4 +1,4 @@
-"""What is found of evaluations."""
+"""Findings about evaluations."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class MetricValue:
     count: int
     # A weighted mean of cross-entropies ("mean"), that of a sum, its exponential, or none of these.
     kind: str
-    # Whether the last thing that was done to it is an exponential.
+    # Whether it was exponentiated last.
     is_exponential: bool = False
-    # What it is as a mean over what it counts, and that mean with one thing put right.
+    # The number as a mean over what it counts, and that mean with one thing corrected.
     mean: float | None = None
     evenly: float | None = None
     # The mean of the means of its batches, and the same with batches weighing as many texts.
@@ -29,7 +29,7 @@ class MetricValue:
     unpadded: float | None = None
     undropped: float | None = None
     aligned: float | None = None
-    # All of them put right.
+    # With everything corrected.
     true: float | None = None
     # Padded positions that count; the offset of the targets, with the share that it explains and
     # the share that the next token explains.
@@ -37,7 +37,7 @@ class MetricValue:
     offset: int | None = None
     explained: float = 0.0
     next_explained: float = 0.0
-    # What rounding makes of the value.
+    # Rounding floor of the value.
     floor: float = 0.0
 
 

@@ -1,4 +1,4 @@
-"""What is found of gradients."""
+"""Findings about gradients."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ class ParameterTruth:
     name: str
     error: float
     floor: float
-    used_norm: float
-    true_norm: float
     untested: str | None = None
 
 
@@ -27,8 +25,6 @@ class GradientTruth(Finding):
     floor: float
     cosine: float
     scale: float
-    # Slope of the loss along the gradient that was used, over what it would be if that were true.
-    directional: float
     parameters: tuple[ParameterTruth, ...]
 
 
@@ -39,10 +35,9 @@ class CustomFunction(Finding):
     name: str
     file: str | None
     line: int | None
-    called_at: str | None
     error: float
     floor: float
-    # A step function whose backward passes on what it is given: meant so, and no error.
+    # Whether it is a straight-through step function, which is no error.
     straight_through: bool = False
 
 
@@ -72,7 +67,7 @@ class GraphCuts(Finding):
     lost_share: float | None
     # Trained parameters that get nothing at all because of cuts.
     starved: tuple[str, ...]
-    # Trained parameters that get another gradient than they would without cuts.
+    # Trained parameters whose gradient changes because of cuts.
     changed: tuple[str, ...]
     places: tuple[Cut, ...]
 
@@ -83,19 +78,16 @@ class LogitGradient(Finding):
 
     cosine: float | None
     scale: float | None
-    # Supervised targets, and the mean cross-entropy over them.
+    # Supervised targets.
     count: int
-    loss: float | None
 
 
 @dataclass(frozen=True)
 class ReportedNumber(Finding):
-    """A number that the user reads: cosine and scale of its gradient against the loss's own."""
+    """A number that the user reads: cosine of its gradient with the loss's own."""
 
-    value: float
     place: str | None
     cosine: float | None
-    scale: float | None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What is found of the loss."""
+"""Findings about the loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ class TrueLoss(Finding):
     loss: float | None
     count: int
     vocabulary: int | None
-    own_targets: bool
     # Standard deviation of the logits over all positions and classes.
     logits_std: float | None
     # Norm of its gradient for all that is trained, where the logits are all the same.

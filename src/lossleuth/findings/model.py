@@ -1,4 +1,4 @@
-"""What is found of the forward pass."""
+"""Findings about the forward pass."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ class Leaks(Finding):
     future: float | None
     # In rows other than the changed one.
     batch: float | None
-    # At the changed position itself, where 0 means that the input does not matter.
+    # At the changed position itself; 0 means that the input is ignored.
     own: float | None
     # At the last position when two tokens before it are exchanged.
     order: float | None
-    # Where the first two come in, as file:line.
+    # Where the first two enter, as file:line.
     places: tuple[str, ...] = ()
     batch_places: tuple[str, ...] = ()
-    # Where the input is lost, if it does not matter.
+    # Where the input is lost, if it is ignored.
     lost_places: tuple[str, ...] = ()
-    # Changes up to this come from rounding, where a change of tokens changes how work is cut up.
+    # Rounding floor: other tokens may change how a kernel splits its work.
     floor: float = 1e4 * 2.0**-52
-    # What `future` would be, of a model that is not asked for the next token and so may see all.
-    beyond: float | None = None
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Softmaxes(Finding):
 
     # Largest distance of a row's sum from 1, where no entry is negative; else None.
     probability_gap: float | None
-    # Share of the classes that stand where the logits had them.
+    # Share of the classes that are at the same index as in the logits.
     classes_in_place: float | None
     # Where the loss's softmax was taken.
     place: str | None

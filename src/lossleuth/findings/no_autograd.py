@@ -1,4 +1,4 @@
-"""What is found of steps without autograd."""
+"""Findings about steps without autograd."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from lossleuth.findings.finding import Finding
 class HandGradient(Finding):
     """A number that was read: how the gradient that was used compares with its true gradient."""
 
-    value: float
     place: str | None
     error: float
     floor: float
     cosine: float
-    scale: float
 
 
 @dataclass(frozen=True)

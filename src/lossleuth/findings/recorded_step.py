@@ -26,11 +26,11 @@ class RecordedStep:
 
     step: int
     findings: Sequence[Finding] = ()
-    # Probes that failed, by name, with the error: our failure, and no reason to lose the others.
+    # Probes that failed with an internal error, by name, and the error.
     errored: Mapping[str, str] = field(default_factory=dict)
     # Bytes that the program had printed before the recording and at its end.
     printed: tuple[int, int] | None = None
-    # What was looked at, which is also the kind of its event in a record.
+    # What was examined, which is also the kind of its event in a record.
     part: Part = "tape"
 
     def all(self, kind: type[F]) -> list[F]:

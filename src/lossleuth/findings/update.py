@@ -1,4 +1,4 @@
-"""What is found of updates."""
+"""Findings about updates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class GradientEdits(Finding):
     """The factor that most gradients were multiplied by, and those that went another way."""
 
     factor: float
-    # Name, and the factor of its own if it was only scaled, else None.
+    # Name, and its own factor if it was only scaled, else None.
     others: tuple[tuple[str, float | None], ...]
     # Parameters with a gradient after the backward pass, and those of them that had none, or
     # zero, at the update.
@@ -39,8 +39,6 @@ class Descent(Finding):
     """Cosine between the update and the negative gradient; below 0 it goes up."""
 
     cosine: float
-    # Share of all that moves, tensor by tensor, that goes up.
-    rising_share: float
 
 
 @dataclass(frozen=True)
@@ -57,24 +55,24 @@ class Uncovered:
 
 @dataclass(frozen=True)
 class Coverage(Finding):
-    """What gets a gradient and no update, what is updated and not used, what wants none."""
+    """Parameters with a gradient but no update, updated but unused, or frozen."""
 
     # Leaves with a gradient that no optimizer of this step holds.
     missing: tuple[Uncovered, ...]
     # Share of the squared gradient norm that falls on those.
     missing_share: float
-    # Held by an optimizer, used in the step, and not asking for a gradient.
+    # In an optimizer, used in the step, but not requiring a gradient.
     frozen: tuple[Uncovered, ...]
-    # Held by an optimizer, asking for a gradient, and not used in the step at all.
+    # In an optimizer, requiring a gradient, but not used in the step.
     unused: int
     held: int
     # Whether the unused have the shapes of the missing: other copies of the same weights.
     unused_match_missing: bool
-    # Share of the elements of parameters in use that ask for no gradient, in an optimizer or not.
+    # Share of the elements of used parameters that do not require a gradient.
     frozen_share: float = 0.0
     # Share of the trained elements in matrices of less than half the rank of the frozen ones.
     thin_share: float = 0.0
-    # Of the largest of the missing: whether a module knows it, or the line that hides it from all.
+    # Of the largest missing one: whether it is a module's parameter, else the line that hides it.
     missing_registered: bool = False
     missing_hidden_at: str | None = None
 

@@ -17,7 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from lossleuth.gradcheck.differences import FEWEST, SOME, Derivative, derivative
+from lossleuth.gradcheck.differences import (
+    STEPS_TO_CONFIRM,
+    STEPS_TO_MEASURE,
+    Derivative,
+    derivative,
+)
 from lossleuth.gradcheck.problems import (
     Problem,
     Vector,
@@ -29,12 +34,13 @@ from lossleuth.gradcheck.problems import (
     torch_problem,
 )
 
-# How many times its last digit a sum of products computed by two different ways may differ by.
-DIGITS = 200.0
-# A bound that is a larger share of the slope than this could hide a real fault.
-COARSEST = 1e-2
-# How far along a direction the function is looked at, as a share of the size of its inputs.
-REACH = 0.1
+# Units of the last digit by which two ways to compute a sum of products may differ. Picked by hand.
+MAX_ULPS = 200.0
+# An error bound that is a larger share of the slope than this could hide a real fault. Picked by
+# hand.
+MAX_BOUND_SHARE = 1e-2
+# The largest step along a direction, as a share of the size of the inputs. Picked by hand.
+MAX_STEP_SHARE = 0.1
 FORWARD = "forward-mode derivative in float64"
 VALUES = "differences of values"
 
@@ -42,7 +48,7 @@ Sweep = Callable[[], tuple[tuple[float, float], ...]]
 
 
 class Outcome(Enum):
-    """What a check has found."""
+    """The result of a check."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -59,7 +65,7 @@ class Along:
     true: float
     bound: float
     how: str
-    # Step and central difference, made when somebody wants to see them.
+    # Step and central difference, computed on demand.
     sweep: Sweep | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -147,7 +153,7 @@ def _check(problem: Problem, seed: int, *, locate: bool) -> GradientCheck:
     )
     whole = _along("everything", problem, directions)
     if whole.outcome is Outcome.CANNOT_TELL:
-        # It may be nearly at right angles to the gradient, and tell nothing: then uphill.
+        # A direction nearly at right angles to the gradient says nothing: take the gradient's own.
         pairs = zip(problem.claimed, directions, strict=True)
         directions = tuple(np.where(c == 0, d, np.copysign(d, c)) for c, d in pairs)
         whole = _along("everything", problem, directions)
@@ -165,7 +171,7 @@ def _check(problem: Problem, seed: int, *, locate: bool) -> GradientCheck:
 def _located(
     problem: Problem, directions: tuple[Vector, ...], among: range, *, trusted: bool
 ) -> list[Along]:
-    """The inputs along which the gradient does not pass, by halves: faults are few."""
+    """Bisect for the inputs whose gradient fails: faults are few."""
     if len(among) == 1:
         alone = _only(directions, among)
         return [_along(problem.names[among[0]], problem, alone)]
@@ -184,7 +190,7 @@ def _only(directions: tuple[Vector, ...], among: range) -> tuple[Vector, ...]:
 
 def _along(name: str, problem: Problem, directions: tuple[Vector, ...]) -> Along:
     forward = _forward(problem, directions)
-    few = SOME if forward is None else FEWEST
+    few = STEPS_TO_MEASURE if forward is None else STEPS_TO_CONFIRM
     quick = _confirmed(problem, forward, _by_values(name, problem, directions, few))
     if quick is not None:
         return replace(quick, name=name)
@@ -195,15 +201,15 @@ def _along(name: str, problem: Problem, directions: tuple[Vector, ...]) -> Along
     # values cannot tell may be as far from the function as they are.
     if forward.outcome is Outcome.PASS and _repeats(problem):
         return replace(forward, name=name, sweep=values.sweep)
-    if forward.outcome is Outcome.FAIL and _is_sharp(values, COARSEST) and _repeats(problem):
+    if forward.outcome is Outcome.FAIL and _is_sharp(values, MAX_BOUND_SHARE) and _repeats(problem):
         return replace(forward, name=name, sweep=values.sweep)
     return values
 
 
 def _confirmed(problem: Problem, forward: Along | None, values: Along) -> Along | None:
-    """A gradient that a few values confirm needs no more of them; nothing is denied by so few."""
+    """Try to confirm a gradient with few values; few values never reject one."""
     if forward is not None:
-        agree = _borne_out(forward, values) and _is_sharp(values, COARSEST)
+        agree = _borne_out(forward, values) and _is_sharp(values, MAX_BOUND_SHARE)
         right = forward.outcome is Outcome.PASS and agree
         found = replace(forward, sweep=values.sweep)
     else:
@@ -218,14 +224,14 @@ def _is_sharp(values: Along, share: float) -> bool:
 
 
 def _claimed(problem: Problem, directions: tuple[Vector, ...]) -> tuple[float, float]:
-    """The slope that the claimed gradient gives, and what its last digits make of it."""
+    """The slope that the claimed gradient gives, and its rounding error."""
     claimed = squares = 0.0
     for known, direction in zip(problem.claimed, directions, strict=True):
         # Along nothing, even no number counts for nothing.
         if direction.any():
             products = known * direction
             claimed, squares = claimed + float(products.sum()), squares + dot(products, products)
-    return claimed, DIGITS * problem.epsilon * max(math.sqrt(squares), abs(claimed))
+    return claimed, MAX_ULPS * problem.epsilon * max(math.sqrt(squares), abs(claimed))
 
 
 def _forward(problem: Problem, directions: tuple[Vector, ...]) -> Along | None:
@@ -243,7 +249,7 @@ def _forward(problem: Problem, directions: tuple[Vector, ...]) -> Along | None:
 
 
 def _borne_out(forward: Along, values: Along) -> bool:
-    """Whether the values agree: a function that leaves torch on the way has another slope."""
+    """Whether values agree with torch's slope; not if the function leaves torch on the way."""
     return abs(forward.true - values.true) <= values.bound + forward.bound
 
 
@@ -274,12 +280,12 @@ def _by_values(
         return (value - middle) - explained
 
     def differences(some: slice | None) -> Derivative:
-        ends = (-REACH / 4, REACH / 4) if some is None else ()
+        ends = (-MAX_STEP_SHARE / 4, MAX_STEP_SHARE / 4) if some is None else ()
         sizes = [abs(middle), *(abs(value_and_explained(step)[0]) for step in ends)]
         largest = max((s for s in sizes if math.isfinite(s)), default=0.0)
         epsilon = problem.epsilon * 8
         noise = epsilon * largest
-        return derivative(moved, scale=REACH, epsilon=epsilon, noise=noise, some=some)
+        return derivative(moved, scale=MAX_STEP_SHARE, epsilon=epsilon, noise=noise, some=some)
 
     found = differences(some)
 
@@ -289,7 +295,7 @@ def _by_values(
 
     claimed, own = _claimed(problem, directions)
     # On either side of a kink, forward and backward mode take the same way.
-    bound = found.smooth_bound if some == FEWEST else found.bound
+    bound = found.smooth_bound if some == STEPS_TO_CONFIRM else found.bound
     bound += own if math.isfinite(own) else 0.0
     return _judged(name, claimed, found.value + expected, bound, VALUES, sweep)
 
@@ -302,14 +308,16 @@ def _judged(
     how: str,
     sweep: Sweep | None = None,
 ) -> Along:
-    coarse = bound > COARSEST * max(abs(true), abs(claimed)) and bound > 0
+    coarse = bound > MAX_BOUND_SHARE * max(abs(true), abs(claimed)) and bound > 0
     if not math.isfinite(true) or not math.isfinite(bound):
         outcome = Outcome.CANNOT_TELL
     elif not math.isfinite(claimed):
         # No number is the wrong gradient of a function that has a slope.
-        outcome = Outcome.CANNOT_TELL if bound > COARSEST * abs(true) else Outcome.FAIL
+        outcome = Outcome.CANNOT_TELL if bound > MAX_BOUND_SHARE * abs(true) else Outcome.FAIL
     elif abs(claimed - true) > bound:
         outcome = Outcome.FAIL
     else:
         outcome = Outcome.CANNOT_TELL if coarse else Outcome.PASS
-    return Along(name, outcome, claimed, true, bound, how, sweep)
+    return Along(
+        name=name, outcome=outcome, claimed=claimed, true=true, bound=bound, how=how, sweep=sweep
+    )

@@ -1,4 +1,4 @@
-"""Derivatives from values of a function alone, with a bound of their error.
+"""Derivatives by finite differences, with an error bound.
 
 Central differences at shrinking steps are extrapolated to a step of zero (Richardson, in the
 manner of Ridders). Large steps suffer from the function's curvature, small ones from rounding.
@@ -13,25 +13,27 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+# Each step is so many times smaller than the one before, and so many are extrapolated. Picked by
+# hand.
 SHRINK = 1.6
-MOST_STEPS = 14
-# Steps below those, each smaller by about ten: too coarse to be an estimate, but a witness. No
-# round number, lest 1 + step be exact and no rounding be seen.
+EXTRAPOLATED_STEPS = 14
+# Smaller steps, each by about ten: too noisy for an estimate, but they can contradict one. No
+# round number, or else 1 + step would be exact and show no rounding.
 WITNESSES = 6
 WITNESS_SHRINK = math.pi**2
-# A few neighbouring steps, so that they extrapolate: as many as a slope needs that nothing else is
-# known of, and one that is known otherwise.
-SOME = slice(9, 14)
-FEWEST = slice(12, 14)
-# Values next to each other from which noise is measured, on either side of the middle.
-NEIGHBOURS = 6
-# A sample of noise is rarely larger than so many times its measured size.
-EXTREME = 8.0
+# Neighbouring steps, so that they extrapolate: enough to measure an unknown slope, and to confirm
+# one that is known otherwise. Picked by hand.
+STEPS_TO_MEASURE = slice(9, 14)
+STEPS_TO_CONFIRM = slice(12, 14)
+# Neighbours on either side from which noise is measured. Picked by hand.
+NOISE_NEIGHBOURS = 6
+# A sample of noise is rarely more than so many times its measured size. Picked by hand.
+MAX_NOISE_RATIO = 8.0
 
 
 @dataclass(frozen=True)
 class Derivative:
-    """A derivative at 0, a bound of its error, and the errors at each step that was tried."""
+    """A derivative at 0, its error bound, and the central difference at each step."""
 
     value: float
     bound: float
@@ -61,7 +63,7 @@ def derivative(
     True
     """
     middle = function(0.0)
-    steps = [scale / 4 / SHRINK**i for i in range(MOST_STEPS)]
+    steps = [scale / 4 / SHRINK**i for i in range(EXTRAPOLATED_STEPS)]
     steps += [steps[-1] / WITNESS_SHRINK**i for i in range(1, WITNESSES + 1)]
     steps = steps if some is None else steps[some]
     values = [(function(step), function(-step)) for step in steps]
@@ -70,16 +72,16 @@ def derivative(
         noise = max(
             noise,
             _noise(function, middle, scale * min(1 / 32, max(2e-4, epsilon))),
-            _noise_of_witnesses(sweep[MOST_STEPS + 2 :]),
+            _noise_of_witnesses(sweep[EXTRAPOLATED_STEPS + 2 :]),
             _height_of_stairs(middle, values),
         )
     slopes, kinks = _Limit(2), _Limit(1)
     for i, ((step, slope), (high, low)) in enumerate(zip(sweep, values, strict=True)):
         error = max(noise, epsilon * max(abs(high), abs(low), abs(middle))) / step
-        slopes.add(slope, error, extrapolated=i < MOST_STEPS)
+        slopes.add(slope, error, extrapolated=i < EXTRAPOLATED_STEPS)
         # Slopes on the two sides; their difference goes to zero unless there is a kink.
         bend = (high - middle) / step - (middle - low) / step
-        kinks.add(bend, 4 * error, extrapolated=i < MOST_STEPS)
+        kinks.add(bend, 4 * error, extrapolated=i < EXTRAPOLATED_STEPS)
     value, bound = slopes.found()
     bend, unsure = kinks.found()
     smooth, bound = bound, bound + (abs(bend) + unsure) / 2
@@ -93,7 +95,7 @@ def derivative(
 
 @dataclass
 class _Limit:
-    """What a quantity goes to with its step, if it is even (`first` 2) or odd (1) in the step."""
+    """Extrapolate a quantity to step 0; it is even (`first` 2) or odd (1) in the step."""
 
     first: int
     _row: list[tuple[float, float]] = field(default_factory=list)
@@ -101,7 +103,7 @@ class _Limit:
     _estimates: list[list[tuple[float, float]]] = field(default_factory=list)
 
     def add(self, plain: float, noise: float, *, extrapolated: bool) -> None:
-        """Take in a quantity at the next smaller step, with the noise it carries."""
+        """Add a quantity at the next smaller step, with its noise."""
         above, estimates = self._row, []
         row = [(plain, noise)]
         if above:
@@ -125,12 +127,12 @@ class _Limit:
         self._estimates.append(estimates)
 
     def found(self) -> tuple[float, float]:
-        """The limit and a bound of its error, which no smaller step speaks against."""
+        """The limit and its error bound, which no smaller step contradicts."""
         best, bound = math.nan, math.inf
         against: list[tuple[float, float]] = []
         for i, estimates in reversed(list(enumerate(self._estimates))):
             # Witnesses only object: on a stair of a rounded function they all agree on 0.
-            for value, error in estimates if i < MOST_STEPS else ():
+            for value, error in estimates if i < EXTRAPOLATED_STEPS else ():
                 objections = [abs(value - other) - unsure for other, unsure in against]
                 honest = max([error, *(o + error for o in objections if o > error)])
                 if honest < bound:
@@ -144,10 +146,13 @@ class _Limit:
 
 
 def _noise(function: Callable[[float], float], middle: float, apart: float) -> float:
-    """How far values may be off, from high differences of neighbours (Hamming; Moré and Wild)."""
-    values = [middle if i == 0 else function(i * apart) for i in range(-NEIGHBOURS, NEIGHBOURS + 1)]
+    """The noise of values, from high-order differences of neighbours (Hamming; Moré and Wild)."""
+    values = [
+        middle if i == 0 else function(i * apart)
+        for i in range(-NOISE_NEIGHBOURS, NOISE_NEIGHBOURS + 1)
+    ]
     levels = []
-    for k in range(1, NEIGHBOURS + 2):
+    for k in range(1, NOISE_NEIGHBOURS + 2):
         values = [b - a for a, b in itertools.pairwise(values)]
         weight = math.factorial(k) ** 2 / math.factorial(2 * k)
         # Squares of very large or small numbers leave the range of floats; a hypotenuse does not.
@@ -155,17 +160,17 @@ def _noise(function: Callable[[float], float], middle: float, apart: float) -> f
     # Smooth parts vanish from high differences, noise stays at its level.
     pairs = [max(a, b) for a, b in itertools.pairwise(levels)]
     found = min(pairs)
-    return EXTREME * found if math.isfinite(found) else 0.0
+    return MAX_NOISE_RATIO * found if math.isfinite(found) else 0.0
 
 
 def _noise_of_witnesses(sweep: list[tuple[float, float]]) -> float:
-    """How far values may be off, from slopes so close to 0 that they should be the same."""
+    """The noise of values, from slopes at tiny steps, which should agree."""
     apart = [abs(slope - above) * step for (_, above), (step, slope) in itertools.pairwise(sweep)]
     return 3 * max((a for a in apart if math.isfinite(a)), default=0.0)
 
 
 def _height_of_stairs(middle: float, values: list[tuple[float, float]]) -> float:
-    """The smallest change before changes vanish, as those of rounded values do; else 0."""
+    """The step height of a rounded function; 0 if it is not rounded."""
     found = 0.0
     for side in (0, 1):
         changes = [abs(pair[side] - middle) for pair in values]

@@ -1,4 +1,4 @@
-"""What must hold for the gradient of any cross-entropy, whatever computes it.
+"""Invariants of the gradient of any cross-entropy.
 
 Adding a constant to all logits of a row changes nothing, so the gradient of a row sums to zero;
 raising the target's logit lowers the loss; a masked position has no gradient. Kernels work on
@@ -20,8 +20,8 @@ from lossleuth.gradcheck.problems import Vector
 
 SIZES = (2, 3, 10, 34, 100, 1000, 1024, 1025)
 ROWS = 6
-# In units of the last digit of the largest entry, for a sum over a row.
-DIGITS = 16.0
+# Largest sum over a row, in units of the last digit of the largest entry. Picked by hand.
+MAX_ULPS = 16.0
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _check(
     broken = []
     if not np.isfinite(claimed).all():
         broken.append("every entry is finite")
-    if not row_sum <= DIGITS * epsilon * np.sqrt(size):
+    if not row_sum <= MAX_ULPS * epsilon * np.sqrt(size):
         broken.append("a row sums to zero")
     if (at_target > 0).any():
         broken.append("the target's entry is not positive")

@@ -1,4 +1,4 @@
-"""What a check of a gradient is about: a function of numbers, and what is said of its slope."""
+"""A function with a claimed gradient, as a check sees it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Problem:
 
 
 def torch_problem(function: Callable[..., Any], inputs: list[Any], seed: int) -> Problem:
-    """Torch's backward through a function, in float64 if the function lets itself be so used."""
+    """Torch's backward through a function, in float64 if the function supports it."""
     places = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.is_floating_point()]
     if not places:
         raise TypeError("expected a floating-point tensor among the inputs, found none")
@@ -87,7 +87,9 @@ def torch_problem(function: Callable[..., Any], inputs: list[Any], seed: int) ->
     values = tuple(base[i] for i in places)
     forward = _forward_mode(whole, values)
     names = tuple(f"input {i}" for i in places)
-    return Problem(names, values, claimed, at, forward, epsilon)
+    return Problem(
+        names=names, values=values, claimed=claimed, at=at, forward=forward, epsilon=epsilon
+    )
 
 
 def _forward_mode(
@@ -149,7 +151,7 @@ def _backward(
 def given_problem(
     loss: Callable[..., Any], gradient: Any, parameters: Sequence[Any] | Mapping[str, Any]
 ) -> Problem:
-    """Somebody's gradient of a function of tensors or arrays, known by its values only."""
+    """A given gradient of a function of tensors or arrays."""
     named = dict(parameters) if isinstance(parameters, Mapping) else None
     if named is None:
         sequence = list(parameters)
@@ -183,7 +185,14 @@ def given_problem(
         return float(value.reshape(()))
 
     forward = _forward_mode(lambda moved: loss(*moved), values)
-    return Problem(names, values, claimed, at, forward, max(epsilon, 2.0**-52))
+    return Problem(
+        names=names,
+        values=values,
+        claimed=claimed,
+        at=at,
+        forward=forward,
+        epsilon=max(epsilon, 2.0**-52),
+    )
 
 
 def _detached(name: str, value: Any) -> Any:
@@ -204,7 +213,7 @@ def array(value: Any) -> Vector:
 
 
 def shifted(value: Any, by: Vector, times: float = 1.0) -> Any:
-    """A value with so many times something added, of the same kind and type."""
+    """A value plus a multiple of something, of the same kind and type."""
     if isinstance(value, Tensor):
         added = torch.as_tensor(by, device=value.device)
         return torch.add(value.double(), added, alpha=times).to(value.dtype)

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from lossleuth.tape.window import Backward, Window
 
-# Puts a function in the place of another, for the time of the run.
+# Replaces a function by another until the run ends.
 Replace = Callable[[Any, str, Any], None]
 
 
 class Intervention:
-    """One change in a running program. A subclass overrides what it needs; all else is as it was.
+    """One change in a running program. A subclass overrides the methods it needs.
 
     The names of the constructor's arguments are the options of the change.
     """
@@ -30,29 +30,29 @@ class Intervention:
     window: Window | None = None
 
     def install(self, replace: Replace) -> None:
-        """The program has not begun yet: put functions of torch in other places."""
+        """Called before the program starts: patch torch here."""
 
     def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
-        """The program has made an optimizer."""
+        """Called when the program makes an optimizer."""
 
     def backward_begins(self, roots: Sequence[Any], *, first: bool) -> None:
-        """The engine is about to run, for the first time since an update or once more."""
+        """Called before a backward pass, the first since an update or another one."""
 
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
-        """The engine has run; with a tape, what it did is known."""
+        """Called after a backward pass; with a tape, its recording is there."""
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """An optimizer is about to use the gradients."""
+        """Called before an optimizer's step."""
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """It has."""
+        """Called after an optimizer's step."""
 
     def updated_by_hand(self, parameters: Sequence[Tensor], before: Sequence[Tensor]) -> None:
-        """The program has changed parameters without an optimizer; what they were before."""
+        """Called after an update by hand, with the values before it."""
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """All that an optimizer updates.
+    """All parameters of an optimizer.
 
     >>> weight = torch.nn.Parameter(torch.zeros(2))
     >>> len(parameters_of(torch.optim.SGD([weight], lr=0.1)))
@@ -62,5 +62,5 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 
 
 def copies(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Their values as they are now."""
+    """Copies of their present values."""
     return [t.detach().clone() for t in tensors]

@@ -1,4 +1,4 @@
-"""Native loops over tensors that run in every step, each with its torch or numpy twin.
+"""Fast loss kernels, each with a plain torch version.
 
 The losses below are imported when they are first used: `doctor` asks for the library without torch.
 """

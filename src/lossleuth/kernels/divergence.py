@@ -1,4 +1,4 @@
-"""How far a student's distributions are from a teacher's."""
+"""KL divergence of a student's distributions from a teacher's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory for gradients as large as the logits, used again in the next step.
+"""Memory for gradients as large as the logits, reused in the next step.
 
 A fresh block of hundreds of megabytes costs more than the arithmetic on it: the system clears every
 page on first use. So the block that a gradient leaves behind is kept for the next. It is handed out
@@ -18,22 +18,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# Below this many bytes torch's own memory is as good.
-SMALLEST = 1 << 22
-# A block may be so many times as large as what is wanted.
-ROOM = 1.25
+# Below this many bytes torch's own memory is as fast.
+MIN_BYTES = 1 << 22
+# A block is reused if it is at most so many times as large as needed. Picked by hand.
+MAX_SIZE_RATIO = 1.25
 
 _waiting: list[mmap.mmap] = []
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """A tensor of anything, in this machine's memory.
+    """An uninitialised tensor in this machine's memory.
 
     >>> empty((2, 3), torch.float32).shape
     torch.Size([2, 3])
     """
     size = prod(shape) * dtype.itemsize
-    block = _block(size) if size >= SMALLEST else None
+    block = _block(size) if size >= MIN_BYTES else None
     if block is None:
         return torch.empty(shape, dtype=dtype)
     array = np.frombuffer(block, np.uint8, size)
@@ -43,7 +43,7 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 
 def forget() -> None:
-    """Give back the block that waits."""
+    """Free the block that waits to be reused."""
     _waiting.clear()
 
 
@@ -52,7 +52,7 @@ def _block(size: int) -> mmap.mmap | None:
         return None
     try:
         block = _waiting.pop()
-        if size <= len(block) <= size * ROOM:
+        if size <= len(block) <= size * MAX_SIZE_RATIO:
             return block
         del block
     except IndexError:

@@ -1,4 +1,4 @@
-"""Gradients that were computed with the loss, handed out in the backward pass."""
+"""Gradients computed with the loss and returned in the backward pass."""
 
 from __future__ import annotations
 

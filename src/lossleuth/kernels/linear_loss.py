@@ -1,4 +1,4 @@
-"""Cross-entropy of a linear layer's logits, which are never all there at once.
+"""Cross-entropy of a linear layer's logits without holding all of them in memory.
 
 A few rows of logits are computed into one small buffer, their gradient takes their place, and is
 multiplied on at once: into the gradient of these rows of hidden states, and onto that of the
@@ -19,7 +19,7 @@ from lossleuth.kernels.loss_interface import options_of, reduced, require_reduct
 from lossleuth.kernels.row_losses import Options, cross_entropy_rows
 from lossleuth.kernels.supervision import Supervision, supervise
 
-# Bytes of logits that are there at once. Matrix products of fewer rows are slower.
+# Bytes of logits in memory at once. Matrix products of fewer rows are slower.
 BUFFER = 128 << 20
 
 

@@ -1,4 +1,4 @@
-"""What the losses have in common: what they take, what they refuse, what they give back."""
+"""Arguments, checks and results that all losses share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lossleuth.kernels.gradient_memory import SMALLEST, empty
+from lossleuth.kernels.gradient_memory import MIN_BYTES, empty
 from lossleuth.kernels.row_losses import NATIVE, Options, in_rows
 from lossleuth.kernels.supervision import require_some
 
@@ -34,13 +34,13 @@ def reduced(
 
 def room_for(x: Tensor) -> Tensor:
     """Memory for a gradient of x."""
-    if x.nbytes < SMALLEST and x.is_contiguous():
+    if x.nbytes < MIN_BYTES and x.is_contiguous():
         return torch.empty_like(x)  # in half the time
     return room(tuple(x.shape), x.dtype, x.device)
 
 
 def room(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A tensor of anything; on the CPU in memory that is used again.
+    """An uninitialised tensor; on the CPU its memory is reused.
 
     >>> room((2, 3), torch.bfloat16, torch.device("cpu")).dtype
     torch.bfloat16

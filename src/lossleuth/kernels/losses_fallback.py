@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# Elements that are looked at in one go.
+# Elements per portion.
 PORTION = 1 << 20
 
 

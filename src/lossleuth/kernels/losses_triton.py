@@ -20,7 +20,7 @@ try:
 except ImportError:
     triton = None
 
-# Columns that a program looks at in one go.
+# Columns that a Triton program reads at once.
 BLOCK = 2048
 # Numbers of a row that the first kernel writes.
 TOP, OTHERS, OWN, LOGIT, TOTAL = range(5)

@@ -1,4 +1,4 @@
-"""Whether a gradient may take the place of the logits."""
+"""Whether a gradient may overwrite the logits."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def overlaps(tensor: Tensor) -> bool:
 
 
 def mark_changed(logits: Tensor) -> None:
-    """Tell autograd that the numbers are others now."""
+    """Mark the tensor as changed for autograd."""
     if not logits.is_inference():
         torch.autograd.graph.increment_version(logits)
 

@@ -18,9 +18,9 @@ from lossleuth.native.table import TYPES
 
 # What the library reads.
 NATIVE = (torch.float32, torch.bfloat16)
-# Below this many elements one thread does it.
-ALONE = 20_000
-NOTHING = torch.empty(0, dtype=torch.float64)
+# With fewer elements than these one thread does all the work.
+MIN_ELEMENTS_FOR_THREADS = 20_000
+NO_ROWS = torch.empty(0, dtype=torch.float64)
 
 _Place, _Count, _Number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 
@@ -111,7 +111,7 @@ def cross_entropy_rows(
     >>> round(total, 4), logits.tolist()
     (1.3863, [[0.25, -0.75, 0.25, 0.25], [0.0, 0.0, 0.0, 0.0]])
     """
-    losses = torch.empty(supervision.targets.numel(), dtype=torch.float64) if each else NOTHING
+    losses = torch.empty(supervision.targets.numel(), dtype=torch.float64) if each else NO_ROWS
     prepared = prepare(logits, supervision, options, gradient, losses if each else None)
     if prepared is None:
         losses = _without_library(logits, gradient)(
@@ -144,18 +144,19 @@ def prepare(
     if library is None or found is None or not supervision.targets.is_cpu:
         return None
     return library, Problem(
-        *found,
-        supervision.targets.data_ptr(),
-        address(supervision.mask),
-        address(losses),
-        TYPES[logits.dtype],
-        supervision.targets.numel(),
-        logits.shape[-1],
-        supervision.ignored,
-        options.exact,
-        1 / options.temperature,
-        options.smoothing,
-        options.weight,
+        logits=found[0],
+        gradient=found[1],
+        targets=supervision.targets.data_ptr(),
+        mask=address(supervision.mask),
+        losses=address(losses),
+        type=TYPES[logits.dtype],
+        rows=supervision.targets.numel(),
+        width=logits.shape[-1],
+        ignored=supervision.ignored,
+        exact=options.exact,
+        inverse_temperature=1 / options.temperature,
+        smoothing=options.smoothing,
+        weight=options.weight,
     )
 
 
@@ -194,17 +195,17 @@ def divergence_rows(
         return losses, float(losses.sum())
     losses = torch.empty(rows, dtype=torch.float64)
     pair = Pair(
-        found[0],
-        of_teacher,
-        found[1],
-        address(mask),
-        losses.data_ptr(),
-        TYPES[student.dtype],
-        rows,
-        student.shape[-1],
-        options.exact,
-        1 / options.temperature,
-        options.weight,
+        student=found[0],
+        teacher=of_teacher,
+        gradient=found[1],
+        mask=address(mask),
+        losses=losses.data_ptr(),
+        type=TYPES[student.dtype],
+        rows=rows,
+        width=student.shape[-1],
+        exact=options.exact,
+        inverse_temperature=1 / options.temperature,
+        weight=options.weight,
     )
     failed, total = library.divergence(ctypes.addressof(pair), _threads(student))
     _require_memory(failed)
@@ -263,7 +264,7 @@ def _layout(tensor: Tensor) -> _Fields | None:
 
 
 def _threads(logits: Tensor) -> int:
-    return torch.get_num_threads() if logits.numel() >= ALONE else 1
+    return torch.get_num_threads() if logits.numel() >= MIN_ELEMENTS_FOR_THREADS else 1
 
 
 def _require_memory(failed: int) -> None:

@@ -1,4 +1,4 @@
-"""Which positions of a batch count, and what they should be.
+"""Supervised positions of a batch and their targets.
 
 A position counts unless its target is the ignored index or a mask says no. What stands at a
 position that does not count is never looked at: not its target, not its logits.

@@ -1,4 +1,4 @@
-"""Which elements of each tensor are looked at around an update.
+"""Which elements of each tensor are read around an update.
 
 Copying every weight and reading it again with its copy and both moments costs more than the whole
 allowance of the statistics. So all but the smallest tensors are looked at in part: of every few
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-# Tensors of up to this many elements are seen whole.
+# Tensors of up to this many elements are read whole. Picked by hand.
 WHOLE = 8_192
 # Elements of a block of a larger one.
 BLOCK = 2_048
-# Elements of a block of a tensor that is seen whole, so that threads can share it.
+# Elements of a block of a tensor that is read whole, so that threads can share it.
 CHUNK = 16_384
 
 # The fields of a group, as the native code reads them.
@@ -28,7 +28,7 @@ Groups = NDArray[np.int64]
 
 
 def groups(counts: Sequence[int], every: int) -> Groups:
-    """Rows of neighbouring blocks, `every` at most, of which each step looks at one.
+    """Rows of neighbouring blocks, `every` at most; each step reads one of them.
 
     A block goes to its group's slot in the copy of its tensor.
 
@@ -42,14 +42,14 @@ def groups(counts: Sequence[int], every: int) -> Groups:
 
 
 def is_whole(count: int, every: int) -> bool:
-    """Whether a tensor of so many elements is always seen whole."""
+    """Whether a tensor of so many elements is always read whole."""
     return count <= WHOLE or every == 1
 
 
 def spans(
     of: Groups, counts: Sequence[int], step: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Offset and length of the block that a step looks at in each group."""
+    """Offset and length of the block that a step reads in each group."""
     words = scattered(np.arange(len(of), dtype=np.uint64) + np.uint64(step * GOLDEN % 2**64))
     picks = (words % of[:, BLOCKS].astype(np.uint64)).astype(np.int64)
     offsets = (of[:, FIRST_BLOCK] + picks) * of[:, BLOCK_LENGTH]

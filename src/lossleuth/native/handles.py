@@ -1,4 +1,4 @@
-"""What lies in tensors, asked of torch's C interface in one call for a whole list.
+"""Read a list of tensors through torch's C interface in one call.
 
 The interface is the one that torch keeps stable for compiled models; it wants the address of a
 pointer to a tensor's inner one. Asking in Python takes eight calls for each tensor (`table.py`);

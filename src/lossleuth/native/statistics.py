@@ -49,8 +49,8 @@ COLUMNS = (
     "second_under_epsilon",  # elements with sqrt(v) < threshold
     "seen_share",  # of the elements that all columns but the gradient's speak of
 )
-# Below this many elements one thread takes a pass.
-ALONE = 1_000_000
+# With fewer elements than these one thread does all the work.
+MIN_ELEMENTS_FOR_THREADS = 1_000_000
 GRADIENT = slice(0, 5)
 UPDATE = slice(5, 15)
 GRADIENT_SQUARES = COLUMNS.index("gradient_squares")
@@ -190,12 +190,14 @@ class ParameterPass:
         self._forget()
 
     def _forget(self) -> None:
-        """Let go of the user's tensors until the next step."""
+        """Drop the user's tensors until the next step."""
         self._parameters, self._gradients, self._first, self._second = [], [], [], []
         self._uncopied, self._kept, self._all_spans = (), {}, None
 
     def _threads_for(self, elements: int) -> int:
-        return self._threads or (1 if elements < ALONE else torch.get_num_threads())
+        return self._threads or (
+            1 if elements < MIN_ELEMENTS_FOR_THREADS else torch.get_num_threads()
+        )
 
     def _run(self, function: Callable[[int, int, int], int], elements: int) -> None:
         if function(self._plan_address, self._step, self._threads_for(elements)):
@@ -243,7 +245,7 @@ class ParameterPass:
         self._attempt(on_device, fetch)
 
     def _attempt(self, rows: Collection[int], action: Callable[[int], None]) -> None:
-        """A tensor that cannot be measured costs its own row only."""
+        """Measure one tensor; if that fails, only its own row is lost."""
         with torch.no_grad(), np.errstate(all="ignore"):
             for i in rows:
                 try:

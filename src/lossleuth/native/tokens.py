@@ -33,7 +33,7 @@ class TokenFingerprint(NamedTuple):
     consecutive: bool
 
 
-_NOTHING = TokenFingerprint(0, 0, -1, 0, False)
+_NO_TOKENS = TokenFingerprint(0, 0, -1, 0, False)
 
 
 class _Rows(NamedTuple):
@@ -52,7 +52,7 @@ class TokenReader:
 
     def __init__(self) -> None:
         self._library = native.load()
-        # Quicker, where it answers.
+        # Faster, if it is available.
         self._torch = handles()
 
     def fingerprint(self, tensor: Tensor) -> TokenFingerprint:
@@ -64,7 +64,7 @@ class TokenReader:
         rows = _rows(tensor)
         number, width = rows.number, rows.width
         if not number * width:
-            return _NOTHING
+            return _NO_TOKENS
         if self._library is None:
             return _in_numpy(
                 flat_view(rows.tensor.contiguous()).astype(np.int64).reshape(number, width)
@@ -123,7 +123,9 @@ def _rows(tensor: Tensor) -> _Rows:
     address = tokens.data_ptr()
     if extent and not address:
         raise TypeError("expected tokens in memory, found a tensor without any")
-    return _Rows(address, size, number, width, stride, tokens)
+    return _Rows(
+        address=address, bytes=size, number=number, width=width, stride=stride, tensor=tokens
+    )
 
 
 def _brought_here(tensor: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Numpy views of tensors that leave no mark on them.
+"""Numpy views of tensors without side effects.
 
 `Tensor.numpy()` forbids the tensor's storage to be resized ever after, which would be a change to
 the user's program.

@@ -1,4 +1,4 @@
-"""What probes of one recorded step share, worked out once: roles, copies, replayed gradients."""
+"""What the probes of one recorded step share: roles, copies, replayed gradients."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from lossleuth.tape.window import Backward, Window
 
 @dataclass
 class RunMemory:
-    """What was found on earlier recorded steps of the same run, and is not looked for again."""
+    """Places found on earlier recorded steps of the run, so that nobody searches again."""
 
     places: dict[str, str] = field(default_factory=dict)
 
     def place(self, of: str, look_for: Callable[[], str | None]) -> str | None:
-        """The place under this name, looked for until it is found."""
+        """The place under this name; search until it is found."""
         if of not in self.places and (found := look_for()) is not None:
             self.places[of] = found
         return self.places.get(of)
 
 
 class Analysis:
-    """A recorded step that is finished, for as long as probes look at it.
+    """A finished recording of a step, while probes run on it.
 
     Roles, makers and replayed gradients are kept with the window until it is closed.
     """
@@ -42,7 +42,7 @@ class Analysis:
         self._names = names
 
     def __enter__(self) -> Analysis:
-        """Begin to keep what is worked out."""
+        """Start to cache results."""
         self.window.shared = {}
         return self
 
@@ -52,7 +52,7 @@ class Analysis:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Forget it all: gradients take as much memory as the model."""
+        """Drop the cache: gradients take as much memory as the model."""
         self.window.shared = None
         self.window.replayed.clear()
 
@@ -63,15 +63,15 @@ class Analysis:
 
     @cached_property
     def roles(self) -> Roles | None:
-        """Roles in what is differentiated; in a step without a backward pass, in its loss."""
+        """Roles in what is differentiated, or in the loss if there was no backward pass."""
         return find_roles(self.window) if self.window.backwards else best_roles(self.window)
 
     @cached_property
     def loss_roles(self) -> Roles | None:
-        """Roles in the loss that the user's code reads, else in what is differentiated."""
+        """Roles in the loss that the user's code reads, else as `roles`."""
         return best_roles(self.window) or self.roles
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """Names of tensors in a step without autograd, as the script's variables have them."""
+        """Names of the script's variables for tensors in a step without autograd."""
         return {} if self._names is None else self._names(self.window)

@@ -1,4 +1,4 @@
-"""A probe: what it finds, and how it is run on a recorded step."""
+"""A probe: what it finds, and how it runs on a recorded step."""
 
 from __future__ import annotations
 

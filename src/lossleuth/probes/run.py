@@ -1,4 +1,4 @@
-"""Running probes on a recorded step: all of them, or those that are asked for."""
+"""Run probes on a recorded step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def probes() -> tuple[Probe, ...]:
 
 
 def run_probes(window: Window, memory: RunMemory | None = None) -> RecordedStep:
-    """What every probe finds; one that fails is named under `errored`, and costs no other.
+    """Run every probe; one that fails is named under `errored` and does not stop the others.
 
     Recorded steps of one run share a `memory`.
     """
@@ -47,12 +47,12 @@ def measure_true_loss(window: Window) -> RecordedStep:
 
 
 def look_at_evaluation(window: Window) -> RecordedStep:
-    """What was evaluated, alone."""
+    """Measure evaluations alone."""
     return _run(window, _finding({Evaluation}), Analysis(window), "evaluation")
 
 
 def look_at_hand_step(window: Window, names: Callable[[Window], dict[int, str]]) -> RecordedStep:
-    """What can be measured on a step without autograd."""
+    """Run the probes for a step without autograd."""
     return _run(window, _finding({HandStep}), Analysis(window, names=names))
 
 
@@ -70,7 +70,7 @@ def _run(
             try:
                 found += _several(probe.run(analysis))
             except Exception as error:
-                # Our failure, and no reason to lose what the others have found.
+                # An internal error must not lose what the others found.
                 errored[name_of(probe.finds)] = f"{type(error).__name__}: {error}"
     return RecordedStep(window.step, found, errored, part=part)
 

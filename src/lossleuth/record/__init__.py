@@ -1,1 +1,1 @@
-"""What a run leaves behind, written so that it can always be read again."""
+"""The record of a run: an append-only log that survives a crash."""

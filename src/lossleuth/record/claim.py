@@ -1,4 +1,4 @@
-"""Whose log it is: one writer for each, told by a lock that ends with its process.
+"""One writer for each log, held by a lock that ends with its process.
 
 The lock is taken while the log is still empty, and a reader asks about the lock only once there
 is a whole header, so that a reader's question can never turn a writer away.
@@ -19,9 +19,9 @@ from lossleuth.record import frames
 from lossleuth.run_directory import RECORD
 from lossleuth.types.errors import BadInput
 
-_MOST_RUNS = 10_000
+_MAX_RUNS = 10_000
 # A header torn by a crash is smaller; anything larger is somebody's data.
-_LARGEST_REMAINS = 1 << 20
+_MAX_TORN_HEADER_BYTES = 1 << 20
 _TAKEN = (errno.EISDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM)
 
 
@@ -37,7 +37,7 @@ def claim(directory: Path) -> tuple[Path, int]:
     ('run', 'run-2')
     >>> os.close(first[1]); os.close(second[1])
     """
-    for candidate in itertools.islice(_names(directory), _MOST_RUNS):
+    for candidate in itertools.islice(_names(directory), _MAX_RUNS):
         make_directory(candidate)
         try:
             descriptor = _open_own(candidate / RECORD)
@@ -48,7 +48,7 @@ def claim(directory: Path) -> tuple[Path, int]:
         if descriptor is not None:
             return candidate, descriptor
     raise BadInput(
-        "a free name for the run", f"{_MOST_RUNS} runs called {directory}", "choose another name"
+        "a free name for the run", f"{_MAX_RUNS} runs called {directory}", "choose another name"
     )
 
 
@@ -113,7 +113,7 @@ def _is_ours(descriptor: int, path: Path) -> bool:
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or not os.path.samestat(found, path.stat()):
         return False
-    if found.st_size > _LARGEST_REMAINS:
+    if found.st_size > _MAX_TORN_HEADER_BYTES:
         return False
     remains = os.pread(descriptor, found.st_size, 0)
     if frames.OPENING.startswith(remains):

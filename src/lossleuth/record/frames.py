@@ -28,7 +28,7 @@ VERSION = 1
 _VERSION = struct.Struct("<H")
 OPENING = MAGIC + _VERSION.pack(VERSION)
 
-LARGEST_PAYLOAD = 1 << 26
+MAX_PAYLOAD_BYTES = 1 << 26
 
 _HEAD = struct.Struct("<IB")
 _SUM = struct.Struct("<I")
@@ -72,8 +72,8 @@ def encode(kind: Kind, *parts: bytes) -> bytes:
     '02 00 00 00 04 64 60 8f bb 7b 7d 37 cb 85 ef'
     """
     length = sum(map(len, parts))
-    if length > LARGEST_PAYLOAD:
-        raise ValueError(f"a frame of {length} bytes is over the limit of {LARGEST_PAYLOAD}")
+    if length > MAX_PAYLOAD_BYTES:
+        raise ValueError(f"a frame of {length} bytes is over the limit of {MAX_PAYLOAD_BYTES}")
     head = _HEAD.pack(length, kind)
     checksum = crc32(head)
     before = _SUM.pack(checksum)
@@ -117,8 +117,8 @@ def _frame_at(view: memoryview, at: int, size: int) -> tuple[str | None, int, Fr
         return "the head of a frame is damaged", 0, None
     if kind not in _KINDS:
         return f"a frame is of the unknown kind {kind}", 0, None
-    if length > LARGEST_PAYLOAD:
-        return f"a frame claims {length} bytes, over the limit of {LARGEST_PAYLOAD}", 0, None
+    if length > MAX_PAYLOAD_BYTES:
+        return f"a frame claims {length} bytes, over the limit of {MAX_PAYLOAD_BYTES}", 0, None
     end = payload + length
     if end + _SUM.size > size:
         return "it ends in the middle of a frame", end + _SUM.size - size, None

@@ -1,4 +1,4 @@
-"""A log on disk: which frames it holds and where they stand.
+"""A log on disk: its frames and their positions.
 
 Only offsets are kept in memory, and the file is read at offsets rather than mapped: a mapped file
 that is cut short kills its reader.
@@ -65,7 +65,7 @@ class Log:
             raise
 
     def refresh(self) -> None:
-        """Take in what has been appended."""
+        """Read what was appended."""
         self._read_on()
         self.held = self.ended is None and is_held(self.descriptor)
         if not self.held and self.ended is None:
@@ -73,7 +73,7 @@ class Log:
             self._read_on()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

@@ -7,8 +7,8 @@ from itertools import islice
 
 from lossleuth.types.errors import BadInput
 
-_MOST_SHOWN = 20
-_LONGEST_SHOWN = 80
+_MAX_NAMES_SHOWN = 20
+_MAX_CHARACTERS_SHOWN = 80
 
 
 def refuse_unknown(what: str, name: str, known: Iterable[str]) -> None:
@@ -23,15 +23,15 @@ def refuse_unknown(what: str, name: str, known: Iterable[str]) -> None:
     known = known if isinstance(known, dict) else list(known)
     if name in known:
         return
-    shown = [_short(other) for other in islice(known, _MOST_SHOWN)]
-    if len(known) > _MOST_SHOWN:
-        shown.append(f"and {len(known) - _MOST_SHOWN} more")
+    shown = [_short(other) for other in islice(known, _MAX_NAMES_SHOWN)]
+    if len(known) > _MAX_NAMES_SHOWN:
+        shown.append(f"and {len(known) - _MAX_NAMES_SHOWN} more")
     there = "there are " + ", ".join(shown) if shown else "there is none in this record"
     raise BadInput(f"the name of a recorded {what}", _short(name), there)
 
 
 def _short(name: str) -> str:
-    return repr(name if len(name) <= _LONGEST_SHOWN else name[:_LONGEST_SHOWN] + "…")
+    return repr(name if len(name) <= _MAX_CHARACTERS_SHOWN else name[:_MAX_CHARACTERS_SHOWN] + "…")
 
 
 def in_utf8(text: str) -> str:

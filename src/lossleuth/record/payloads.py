@@ -1,4 +1,4 @@
-"""What stands inside the frames of steps and of tables of parameters.
+"""The payloads of steps and of parameter tables.
 
 A step is its number (8 bytes), the length of its scalars (4 bytes), the scalars as JSON, and a
 matrix of little-endian float64, row by row: a row for each parameter of the last table before it,

@@ -92,11 +92,11 @@ class Record:
         return len(self._log.steps)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._log.close()
 
     def refresh(self) -> None:
-        """Take in what has been appended since."""
+        """Read what was appended since."""
         self._log.refresh()
 
     @property
@@ -106,17 +106,17 @@ class Record:
 
     @property
     def header(self) -> dict[str, Any]:
-        """What the run said of itself at its beginning."""
+        """The header: what the run wrote about itself at its start."""
         return self._log.header
 
     @property
     def ended(self) -> dict[str, Any] | None:
-        """Why the run ended; None if it did not say."""
+        """Why the run ended; None if unknown."""
         return self._log.ended
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the log, in a sentence; all before it was read and is right."""
+        """What is wrong with the log, in a sentence. Everything before that is intact."""
         return self._log.problem
 
     @property

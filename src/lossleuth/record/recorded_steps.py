@@ -1,4 +1,4 @@
-"""What was found on the recorded steps of a run, from its record."""
+"""Findings of the recorded steps of a run, from its record."""
 
 from __future__ import annotations
 

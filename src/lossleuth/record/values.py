@@ -1,4 +1,4 @@
-"""Values as strict JSON, whatever it is that the user's program hands over.
+"""Any value of the user's program as strict JSON.
 
 JSON has no NaN and no infinity, so a non-finite number is written as in `strict_json`, as the
 string "NaN", "Infinity" or "-Infinity", and those three strings are read back as numbers.
@@ -18,9 +18,9 @@ from lossleuth.record.strict_json import NON_FINITE
 # Plain ASCII: a lone surrogate, as in a name that is not UTF-8, then survives too.
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 # Python refuses to write or read a whole number of more digits than 4 300.
-_LONGEST_INTEGER = 14_000
+_MAX_INTEGER_BITS = 14_000
 # A reader may stand deeper in its stack than the writer did.
-_DEEPEST = 100
+_MAX_DEPTH = 100
 
 
 def encode_json(value: Any) -> tuple[bytes, list[str]]:
@@ -37,7 +37,7 @@ def encode_json(value: Any) -> tuple[bytes, list[str]]:
         # Most often it is a loss that became NaN, step after step.
         encoded = _encoded({k: _spelled(v) if type(v) is float else v for k, v in value.items()})
     # Fewer brackets cannot be nested deeper.
-    if encoded is None or encoded.count(b"{") + encoded.count(b"[") > _DEEPEST:
+    if encoded is None or encoded.count(b"{") + encoded.count(b"[") > _MAX_DEPTH:
         encoded = _ENCODER.encode(_plain(value, "", 1, left_out)).encode()
     return encoded, left_out
 
@@ -62,10 +62,10 @@ def _plain(value: Any, where: str, depth: int, left_out: list[str]) -> Any:
         return value
     if isinstance(value, float):
         return _spelled(value)
-    if isinstance(value, int) and value.bit_length() < _LONGEST_INTEGER:
+    if isinstance(value, int) and value.bit_length() < _MAX_INTEGER_BITS:
         return value
-    if depth > _DEEPEST:
-        raise ValueError(f"{where[:80]} is nested deeper than {_DEEPEST}")
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"{where[:80]} is nested deeper than {_MAX_DEPTH}")
     if isinstance(value, Mapping):
         return {str(k): _plain(item, str(k), depth + 1, left_out) for k, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Writing a record from inside somebody's training: cheap, and never in its way.
+"""Write a record from inside a training run: cheaply, and without disturbing it.
 
 Each frame is handed to the operating system whole and at once, so that what was acknowledged
 survives the death of the process. Whatever goes wrong here costs frames, which are counted, and
@@ -31,7 +31,7 @@ P = ParamSpec("P")
 def _guarded(
     method: Callable[Concatenate[RecordWriter, P], None],
 ) -> Callable[Concatenate[RecordWriter, P], None]:
-    """Keep our failures out of the training, and forked children out of the log."""
+    """Keep internal errors out of the training, and forked children out of the log."""
 
     @functools.wraps(method)
     def call(writer: RecordWriter, /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -146,7 +146,7 @@ class RecordWriter:
 
     @_guarded
     def end(self, reason: Mapping[str, Any]) -> None:
-        """Append why the run ended, and let go of the log."""
+        """Append why the run ended, and close the log."""
         self._next_look = 0.0
         try:
             self._append(frames.encode(Kind.END, self._json(reason)))
@@ -154,7 +154,7 @@ class RecordWriter:
             self.close()
 
     def close(self) -> None:
-        """Let go of the log; without `end`, readers take the run to have ended abnormally."""
+        """Close the log. Without `end`, readers report that the run ended abnormally."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             with contextlib.suppress(OSError):
@@ -162,7 +162,7 @@ class RecordWriter:
 
     @property
     def trouble(self) -> str | None:
-        """One sentence on what the record misses and why; None if it misses nothing."""
+        """One sentence on what the record lacks and why; None if it is complete."""
         said = []
         if self.lost:
             said.append(f"misses {self.lost} frames: {self._why_gone or self._why_lost}")
@@ -202,7 +202,7 @@ class RecordWriter:
             return b""
 
     def _append(self, *ready: bytes) -> None:
-        """Write frames, after all that must stand before them; else count them as lost."""
+        """Write frames after what must come before them; else count them as lost."""
         if time.monotonic() >= self._next_look and self._descriptor is not None:
             self._look(self._descriptor)
         descriptor = self._descriptor
@@ -212,7 +212,7 @@ class RecordWriter:
             self._miss(None, len(ready))
 
     def _pay(self, descriptor: int | None) -> bool:
-        """Write what is owed: the opening, the header, a table; False if that failed."""
+        """Write what must come first: the opening, the header, a table. False if that failed."""
         if descriptor is None:
             return False
         for key in tuple(self._owed):
@@ -222,7 +222,7 @@ class RecordWriter:
         return True
 
     def _write(self, descriptor: int, data: bytes) -> bool:
-        """Write all of `data`, with word of a gap before it, or nothing."""
+        """Write all of `data` or nothing; note a gap before it."""
         begun = self._whole > len(frames.OPENING)
         gap, self._gap = (self._gap, 0) if begun else (0, self._gap)
         if gap:
@@ -250,7 +250,7 @@ class RecordWriter:
         return True
 
     def _heal(self, descriptor: int, start: int) -> None:
-        """Cut off what follows the last whole frame; `start` is a boundary of frames."""
+        """Truncate the log after the last whole frame; `start` is a frame boundary."""
         size = os.fstat(descriptor).st_size
         whole = start + frames.scan(os.pread(descriptor, max(0, size - start), start)).end
         if whole < size:
@@ -300,7 +300,7 @@ class RecordWriter:
 
 
 def _in_words(error: Exception) -> str:
-    """An error as words, even one whose own words fail."""
+    """An error as text, even if its `str` fails."""
     try:
         return f"{type(error).__name__}: {str(error)[:200]}"
     except Exception:

@@ -1,1 +1,1 @@
-"""The tape: the operations of a training step, kept so that they can be done again."""
+"""The tape: the recorded operations of a training step, ready to be replayed."""

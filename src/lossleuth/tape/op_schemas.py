@@ -1,4 +1,4 @@
-"""What an operation's schema says about it: what it writes, whether it only looks differently."""
+"""What an operation's schema says: which arguments it writes to, whether it returns a view."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lossleuth.torch_internals import OpOverload, schema_of
 
 aten = torch.ops.aten
 
-# They hand out memory that nobody has written yet.
+# They return uninitialised memory.
 EMPTY = frozenset(
     ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
 )
@@ -46,7 +46,7 @@ def written_arguments(operation: OpOverload) -> tuple[tuple[int, str], ...]:
 
 @cache
 def is_view(operation: OpOverload) -> bool:
-    """Whether the output is its first input seen differently.
+    """Whether the output is a view of the first input.
 
     >>> is_view(aten.transpose.int), is_view(aten.add_.Tensor)
     (True, False)
@@ -65,7 +65,7 @@ def is_random(operation: OpOverload) -> bool:
 
 @cache
 def is_fused_attention(operation: OpOverload) -> bool:
-    """Whether it is one of torch's kernels that do all of attention at once.
+    """Whether it is one of torch's fused attention kernels.
 
     >>> is_fused_attention(aten._scaled_dot_product_flash_attention_for_cpu.default)
     True
@@ -75,7 +75,7 @@ def is_fused_attention(operation: OpOverload) -> bool:
 
 @cache
 def is_foreign(operation: OpOverload) -> bool:
-    """Whether somebody else than torch has registered it, with a derivative of their own."""
+    """Whether a third party registered it, with a derivative of its own."""
     return operation.namespace not in _NATIVE
 
 

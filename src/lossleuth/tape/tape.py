@@ -1,4 +1,4 @@
-"""A recorded stretch of a program: operations, the tensors they started from, what they read."""
+"""A recording: operations, the tensors they start from, the numbers that are read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Form of a recorded tensor."""
+    """Type, shape and strides of a recorded tensor."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -46,8 +46,8 @@ class Operation:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     inputs: tuple[int, ...]
-    # Whether each input was part of a graph that leads to gradients.
-    live: tuple[bool, ...]
+    # Whether each input required a gradient.
+    requires_grad: tuple[bool, ...]
     outputs: tuple[int | None, ...]
     several: bool
     written: tuple[int, ...]
@@ -55,8 +55,8 @@ class Operation:
     module: str | None
     # The call of a custom autograd function that it was part of.
     function: int | None
-    # Results that are taken from the recording: random numbers, choices, numbers read.
-    kept: tuple[Any, ...] | None = None
+    # Results that a replay takes from the recording: random numbers, choices, numbers read.
+    recorded_results: tuple[Any, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -82,7 +82,7 @@ class FunctionCall:
 
 
 class Read(NamedTuple):
-    """A number that the program took out of a tensor."""
+    """A number that the program read from a tensor, as by `.item()`."""
 
     tensor: int
     value: Any
@@ -93,13 +93,13 @@ class Read(NamedTuple):
 
 @dataclass
 class Tape:
-    """Operations in order, and everything needed to do them again."""
+    """Operations in order, and everything needed to replay them."""
 
     operations: list[Operation] = field(default_factory=list)
     layouts: dict[int, Layout] = field(default_factory=dict)
     # Tensors that no recorded operation has made; the tape keeps them alive.
     leaves: dict[int, Tensor] = field(default_factory=dict)
-    # Their memory at that time: `.data = ...` gives a tensor another.
+    # Their memory at that time: `.data = ...` gives a tensor other memory.
     contents: dict[int, Tensor] = field(default_factory=dict)
     # Their values, where they were overwritten since.
     snapshots: dict[int, Tensor] = field(default_factory=dict)
@@ -107,16 +107,16 @@ class Tape:
     groups: dict[int, int] = field(default_factory=dict)
     functions: list[FunctionCall] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
-    # Functions that the program wants called with a tensor's gradient, which they may change.
+    # The program's gradient hooks by tensor.
     hooks: dict[int, list[Any]] = field(default_factory=dict)
-    # Tensors whose values came from somewhere that torch did not see, with the operation.
+    # Tensors that were filled outside torch, with the operation before which we noticed.
     opaque: dict[int, int] = field(default_factory=dict)
     # Leaves that are copies of tensors computed before, by a way that torch did not see; and those
     # that were looked at.
     copies: dict[int, int] = field(default_factory=dict)
     compared: set[int] = field(default_factory=set)
 
-    # Lines of the user's own code that wrote to leaves while nothing was recorded: an optimizer's.
+    # Lines of the user's code, such as an optimizer's, that wrote to leaves between recordings.
     writers: dict[Place, None] = field(default_factory=dict)
     # What `makers` found, and of how many operations.
     _makers: tuple[int, dict[int, Operation]] | None = field(
@@ -124,20 +124,20 @@ class Tape:
     )
 
     def value(self, tensor: int) -> Tensor:
-        """What a leaf held when it was first used."""
+        """The value of a leaf when it was first used."""
         snapshot = self.snapshots.get(tensor)
         return self.contents[tensor] if snapshot is None else snapshot
 
     @property
     def parameters(self) -> dict[int, Tensor]:
-        """Leaves that gradients are taken for; one that was changed goes by its latest number."""
+        """Leaves that require a gradient; one that was overwritten goes by its latest number."""
         latest = {id(t): i for i, t in self.leaves.items() if t.requires_grad and t.is_leaf}
         return {i: self.leaves[i] for i in latest.values()}
 
     def needed_for(
         self, wanted: Iterable[int], before: int | None = None, since: int = 0
     ) -> list[Operation]:
-        """The operations that these tensors depend on, of those between two points."""
+        """The operations between two points that these tensors depend on."""
         needed = set(wanted)
         groups = {self.groups[i] for i in needed}
         kept: list[Operation] = []
@@ -153,7 +153,7 @@ class Tape:
         return kept[::-1]
 
     def fed_by_parameters(self, operations: Iterable[Operation]) -> set[int]:
-        """Parameters, and all that these operations make of them."""
+        """Parameters, and everything that these operations compute from them."""
         fed = set(self.parameters)
         for operation in operations:
             if any(i in fed for i in operation.inputs):
@@ -161,7 +161,7 @@ class Tape:
         return fed
 
     def makers(self) -> dict[int, Operation]:
-        """The operation that made each tensor first; found once for as long as nothing is added."""
+        """The operation that made each tensor first; cached until an operation is added."""
         if self._makers is None or self._makers[0] != len(self.operations):
             found: dict[int, Operation] = {}
             for operation in self.operations:

@@ -1,4 +1,4 @@
-"""A recorded step: its tape, what was differentiated, and which updates followed."""
+"""A recorded step: its tape, backward passes and updates."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class Backward:
-    """One run of the autograd engine; tensors are numbers on the tape."""
+    """One backward pass; tensors are numbers on the tape."""
 
     at: int
     roots: list[int | None]
-    # What each root was differentiated with; None stands for 1.
+    # The gradient that each root was given; None stands for 1.
     seeds: list[Tensor | None]
     before: Gradients
     after: Gradients = field(default_factory=dict)
     place: Place | None = None
-    # Gradients that were returned, not added to `.grad`.
+    # Whether gradients were returned, not added to `.grad`.
     returned: bool = False
     creates_graph: bool = False
-    # Gradients of tensors that have hooks, after those have run.
+    # Gradients of tensors with hooks, after the hooks ran.
     hooked: dict[int, Tensor] = field(default_factory=dict)
-    # Gradients of results of modules.
+    # Gradients of module outputs.
     at_boundaries: dict[int, Tensor] = field(default_factory=dict)
 
     def added(self) -> Gradients:
-        """What this run contributed to each parameter's gradient, in float64."""
+        """What this pass added to each parameter's gradient, in float64."""
         parts = {number: self.added_to(number) for number in self.after}
         return {number: None if part is None else dense(part) for number, part in parts.items()}
 
     def added_to(self, number: int) -> Tensor | None:
-        """The same for one parameter: the gradient as it is, where there was none before."""
+        """The same for one parameter: the gradient itself if there was none before."""
         before, after = self.before.get(number), self.after.get(number)
         if after is None or before is None or self.returned:
             return after
@@ -58,7 +58,7 @@ class Update:
     gradients: list[Tensor | None]
     state: list[dict[str, Any]]
     after: list[Tensor] = field(default_factory=list)
-    # What the optimizer remembered afterwards.
+    # The optimizer's state after the step.
     state_after: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -73,15 +73,15 @@ class Window:
     names: dict[int, str] = field(default_factory=dict)
     # Modules with backward hooks, and where those were written.
     module_hooks: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    # Results of modules, with the module's path.
+    # Module outputs, with the module's path.
     boundaries: dict[int, str] = field(default_factory=dict)
-    # What replays have given so far, for as long as somebody looks at the window.
+    # Replayed gradients, cached while probes run.
     replayed: dict[tuple[int, bool], Any] = field(default_factory=dict, repr=False)
-    # What was worked out of the window so far; None while it may still grow.
+    # Results shared between probes; None while the window is still being recorded.
     shared: dict[Hashable, Any] | None = field(default=None, repr=False)
 
     def once(self, key: Hashable, work_out: Callable[[], T]) -> T:
-        """What somebody else has worked out under this key, or do it now."""
+        """Compute a value once and share it under this key."""
         if self.shared is None:
             return work_out()
         if key not in self.shared:
@@ -90,16 +90,16 @@ class Window:
         return found
 
     def between(self, run: Backward) -> list[int]:
-        """Tensors between parameters and loss whose gradient was watched."""
+        """Tensors between parameters and loss whose gradient was recorded."""
         watched = dict.fromkeys([*self.tape.hooks, *run.at_boundaries])
         return [i for i in watched if i not in run.before]
 
     def name_of(self, parameter: int) -> str:
-        """The parameter's name where it has one, else its shape."""
+        """The parameter's name, or its shape if it has none."""
         shape = tuple(self.tape.leaves[parameter].shape)
         return self.names.get(parameter, f"a parameter of shape {shape}")
 
 
 def dense(gradient: Tensor) -> Tensor:
-    """A gradient in float64, with all its elements."""
+    """A gradient as a dense float64 tensor."""
     return (gradient.to_dense() if gradient.is_sparse else gradient).double()

@@ -66,5 +66,5 @@ def test_rows_that_all_end_alike_are_no_padding() -> None:
 def test_without_targets_it_is_untested() -> None:
     window = recorded_step(lambda model, tokens: model(tokens).square().mean())
     answer = padding(window, find_roles(window))
-    assert answer.untested == "no targets that a loss picks by were found"
+    assert answer.untested == "no targets of a loss were found"
     assert padding(window, None).untested is not None

@@ -77,7 +77,6 @@ def test_masked_tokens_depend_on_their_neighbours() -> None:
     chosen = torch.rand(tokens.shape, generator=torch.Generator().manual_seed(1)) < 0.4
     inputs = torch.where(chosen, 22, tokens)
     found = related(torch.where(chosen, tokens, -100), inputs)
-    assert found.count > 400
     assert max(found.targets.values()) > 4
 
 

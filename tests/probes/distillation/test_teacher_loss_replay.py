@@ -20,16 +20,16 @@ from steps import recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossleuth.probes.distillation.teacher_loss_replay import Blackboard, find_lesson
+from lossleuth.probes.distillation.teacher_loss_replay import TeacherLossReplay, find_lesson
 from lossleuth.tape.replay.gradients import replayed_gradients
 from lossleuth.tape.roles.roles import find_roles, recorded_value
 from lossleuth.tape.window import Gradients, Window
 
 
-def board_of(window: Window) -> Blackboard:
+def replay_of(window: Window) -> TeacherLossReplay:
     lesson = find_lesson(window, find_roles(window))
     assert lesson is not None
-    return Blackboard(window, lesson)
+    return TeacherLossReplay(window, lesson)
 
 
 def in_one(model: nn.Module, tokens: Tensor) -> Tensor:
@@ -53,9 +53,9 @@ def test_the_gradient_is_that_of_the_comparison_alone(compare: Compare) -> None:
     window = taught(compare)
     lesson = find_lesson(window, find_roles(window))
     assert lesson is not None
-    board = Blackboard(window, lesson)
-    logits, asked, rest = (found.reshape(3, 8, 23) for found in board.demands())
-    teacher = board.scores(lesson.teacher) / (lesson.teacher.factor or 1)
+    replay = TeacherLossReplay(window, lesson)
+    logits, asked, rest = (found.reshape(3, 8, 23) for found in replay.demands())
+    teacher = replay.scores(lesson.teacher) / (lesson.teacher.factor or 1)
     leaf = logits.clone().requires_grad_()
     if compare is not of_few_rows:
         (expected,) = torch.autograd.grad(0.5 * compare(leaf, teacher), leaf)
@@ -65,7 +65,7 @@ def test_the_gradient_is_that_of_the_comparison_alone(compare: Compare) -> None:
 
 def test_what_labels_ask_for_is_told_from_what_the_teacher_asks_for() -> None:
     window = recorded_step(in_one)
-    logits, asked, rest = (x.reshape(3, 8, 23) for x in board_of(window).demands())
+    logits, asked, rest = (x.reshape(3, 8, 23) for x in replay_of(window).demands())
     said = logits.softmax(-1)
     expected = 0.3 * (said - TOLD.double().softmax(-1)) / 24
     assert torch.allclose(asked, expected, atol=1e-12)
@@ -82,22 +82,22 @@ def _hot(window: Window) -> Tensor:
 
 
 def test_other_scores_can_be_put_in() -> None:
-    board = board_of(taught())
-    student, teacher = board.recorded()
-    assert float(board.gradient(student).norm()) > 1e-3
-    assert float(board.gradient(teacher).norm()) < 1e-15
-    assert float(board.gradient(student, student).norm()) < 1e-15
+    replay = replay_of(taught())
+    student, teacher = replay.recorded()
+    assert float(replay.gradient(student).norm()) > 1e-3
+    assert float(replay.gradient(teacher).norm()) < 1e-15
+    assert float(replay.gradient(student, student).norm()) < 1e-15
 
 
 def changed(window: Window, factor: float) -> Gradients:
-    return board_of(window).retaught(lambda _, __, asked: factor * asked)
+    return replay_of(window).retaught(lambda _, __, asked: factor * asked)
 
 
 @pytest.mark.parametrize("loss", ["two terms", "in one"])
 def test_a_lesson_can_be_given_again_otherwise(loss: str) -> None:
     window = taught() if loss == "two terms" else recorded_step(in_one)
     run = window.backwards[0]
-    as_it_was = replayed_gradients(window.tape, run, wide=True)
+    as_it_was = replayed_gradients(window.tape, run, float64=True)
     once, never = changed(window, 1.0), changed(window, 0.0)
     twice = changed(window, 2.0)
     for number, gradient in as_it_was.items():
@@ -111,7 +111,7 @@ def test_a_lesson_can_be_given_again_otherwise(loss: str) -> None:
 
 
 def test_the_student_is_the_one_who_is_drawn_to_the_other() -> None:
-    window = taught(mix=alone, live=True)
+    window = taught(mix=alone, requires_grad=True)
     lesson = find_lesson(window, find_roles(window))
     assert lesson is not None
     # Only the student's parameters have names in these steps.

@@ -42,13 +42,6 @@ def test_a_loss_that_is_turned_around_asks_for_the_opposite() -> None:
     assert gradient.scale == pytest.approx(-1, rel=1e-9)
 
 
-def test_its_loss_is_that_of_float64() -> None:
-    window = recorded_step()
-    (gradient,) = logit_gradients(window)
-    own = shifted_loss(step_model(window), batch())
-    assert gradient.loss == pytest.approx(float(own.detach()), abs=1e-12)
-
-
 def test_direction_and_size_are_those_of_the_two_gradients() -> None:
     def smoothed(model: nn.Module, tokens: Tensor) -> Tensor:
         scores = model(tokens[:, :-1]).flatten(0, 1)

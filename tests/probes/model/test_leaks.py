@@ -115,7 +115,7 @@ def test_a_model_that_is_asked_for_hidden_tokens_may_see_all_others() -> None:
     found = leaks_of(recorded_step(loss, lambda m: setattr(m, "causal", False)))
     assert found.untested is None
     assert found.future is None
-    assert found.beyond is not None and found.beyond > 1e-3
+    assert found.own is not None and found.own > 1e-3
 
 
 class TimeFirst(nn.Module):

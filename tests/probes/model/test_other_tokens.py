@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lossleuth.probes.model.other_tokens import others_than
-from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.replay.errors import CannotReplay
 
 
 def test_they_are_others_everywhere_and_occur_in_the_batch() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hand_programs import Program, recorded, wrong_of_tanh
 
 from lossleuth.findings.no_autograd import HandStep
-from lossleuth.probes.no_autograd.hand_step import FOLLOWED, hand_step
+from lossleuth.probes.no_autograd.hand_step import UPDATES_FOLLOWED, hand_step
 
 
 def found(program: Program) -> HandStep:
@@ -34,7 +34,7 @@ def test_a_wrong_derivative_shows_in_all_that_is_behind_it(way: dict[str, bool])
     assert step.right == ("outer",)
     assert set(step.wrong) == {"table", "inner", "bias"}
     assert step.error > 0.1
-    assert step.followed == FOLLOWED
+    assert step.followed == UPDATES_FOLLOWED
     assert step.along_own is not None
     assert step.along_true is not None
     assert step.along_true < step.along_own - 0.01
@@ -73,6 +73,6 @@ def test_a_step_that_writes_to_nothing_is_none() -> None:
 def test_where_the_true_gradient_leads_nowhere_nothing_is_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lossleuth.probes.no_autograd.hand_step.LENGTHS", (1e300,))
+    monkeypatch.setattr("lossleuth.probes.no_autograd.hand_step.STEP_LENGTHS", (1e300,))
     step = found(Program(through=wrong_of_tanh))
     assert (step.followed, step.along_own, step.along_true) == (0, None, None)

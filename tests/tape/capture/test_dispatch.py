@@ -102,7 +102,7 @@ def test_a_second_name_for_the_same_memory_is_a_view_of_it() -> None:
     assert [op.name for op in tape.operations] == ["mul", "detach", "mul_", "sum"]
     renamed, written = tape.operations[1], tape.operations[2]
     assert tape.groups[renamed.inputs[0]] == tape.groups[renamed.outputs[0] or 0]
-    assert written.live == (False,)
+    assert written.requires_grad == (False,)
 
 
 def test_numbers_are_not_given_twice_though_ids_are_used_again() -> None:
@@ -129,7 +129,7 @@ def test_random_numbers_choices_and_reads_are_kept() -> None:
         value = largest.item()
     finally:
         finish(capture)
-    kept = {op.name: op.kept for op in capture.tape.operations}
+    kept = {op.name: op.recorded_results for op in capture.tape.operations}
     assert kept["rand"] is not None
     assert torch.equal(kept["rand"][0], noise)
     assert kept["argmax"] is not None

@@ -12,7 +12,7 @@ def test_everything_is_neutral_inside_and_as_before_outside() -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()
     with torch.inference_mode(), torch.autocast("cpu"):
-        with neutral(wide=True, gradients=True):
+        with neutral(float64=True, gradients=True):
             assert torch.is_grad_enabled()
             assert not torch.is_inference_mode_enabled()
             assert not torch.is_autocast_enabled("cpu")
@@ -25,6 +25,6 @@ def test_everything_is_neutral_inside_and_as_before_outside() -> None:
 
 
 def test_an_error_inside_changes_nothing_outside() -> None:
-    with pytest.raises(ValueError, match="inside"), neutral(wide=True, gradients=False):
+    with pytest.raises(ValueError, match="inside"), neutral(float64=True, gradients=False):
         raise ValueError("inside")
     assert torch.get_default_dtype() is torch.float32

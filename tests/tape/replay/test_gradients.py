@@ -13,14 +13,14 @@ from lossleuth.probes.gradient.backward_hook import backward_hooks
 from lossleuth.probes.gradient.gradient_truth import gradient_truth
 from lossleuth.probes.gradient.graph_cuts import graph_cuts
 from lossleuth.probes.gradient.reported_number import reported_numbers
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.gradients import (
-    MOST_KEPT,
+    MAX_BACKWARDS_KEPT,
     opened_gradients,
     replayed_gradients,
     shared_gradients,
 )
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.window import Window
 
 
@@ -31,12 +31,12 @@ def detached_loss(model: nn.Module, tokens: Tensor) -> Tensor:
 
 @pytest.fixture
 def replays(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each replay was wide, in order."""
+    """Whether each replay was in float64, in order."""
     found: list[bool] = []
     original = Replay.run
 
     def counted(self: Replay, *args: Any, **kwargs: Any) -> Any:
-        found.append(self.wide)
+        found.append(self.float64)
         return original(self, *args, **kwargs)
 
     monkeypatch.setattr(Replay, "run", counted)
@@ -65,8 +65,8 @@ def test_opening_cuts_takes_another_replay(replays: list[bool]) -> None:
 def test_without_cuts_the_opened_gradient_is_the_same() -> None:
     window = recorded_step()
     run = window.backwards[0]
-    assert not shared_gradients(window, run, wide=True).has_cuts
-    opened = replayed_gradients(window.tape, run, wide=True, cuts=Cuts.OPENED)
+    assert not shared_gradients(window, run, float64=True).has_cuts
+    opened = replayed_gradients(window.tape, run, float64=True, cuts=Cuts.OPENED)
     kept = opened_gradients(window, run)
     for number, gradient in opened.items():
         other = kept[number]
@@ -77,7 +77,7 @@ def test_without_cuts_the_opened_gradient_is_the_same() -> None:
 def test_a_detached_tensor_is_a_cut_and_opening_it_changes_the_gradient() -> None:
     window = recorded_step(detached_loss)
     run = window.backwards[0]
-    kept = shared_gradients(window, run, wide=True)
+    kept = shared_gradients(window, run, float64=True)
     assert kept.has_cuts
     opened = opened_gradients(window, run)
     changed = [
@@ -95,17 +95,17 @@ def test_a_replay_that_fails_fails_for_all(replays: list[bool]) -> None:
     run = window.backwards[0]
     run.roots.append(None)
     for _ in range(2):
-        with pytest.raises(CannotReplay, match="before the window"):
-            shared_gradients(window, run, wide=True)
+        with pytest.raises(CannotReplay, match="before recording began"):
+            shared_gradients(window, run, float64=True)
     assert len(window.replayed) == 1
 
 
 def test_only_so_many_gradients_are_kept() -> None:
     window = recorded_step()
     run = window.backwards[0]
-    for i in range(3 * MOST_KEPT):
-        window.replayed[i, True] = shared_gradients(window, run, wide=True)
+    for i in range(3 * MAX_BACKWARDS_KEPT):
+        window.replayed[i, True] = shared_gradients(window, run, float64=True)
         window.replayed.pop((id(run), True), None)
-    shared_gradients(window, run, wide=True)
-    assert len(window.replayed) == 2 * MOST_KEPT
+    shared_gradients(window, run, float64=True)
+    assert len(window.replayed) == 2 * MAX_BACKWARDS_KEPT
     assert (id(run), True) in window.replayed

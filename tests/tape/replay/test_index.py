@@ -60,5 +60,5 @@ def test_without_a_graph_nothing_is_alive() -> None:
     with capture:
         number = capture.number_of((weight * 2).sum())
     part = Index(capture.tape).excerpt([number])
-    assert any(any(op.live) for op in part.operations)
-    assert not any(any(op.live) for op in without_graph(part).operations)
+    assert any(any(op.requires_grad) for op in part.operations)
+    assert not any(any(op.requires_grad) for op in without_graph(part).operations)

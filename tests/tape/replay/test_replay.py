@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lossleuth.tape.capture.dispatch import Capture
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
 
 
@@ -74,7 +74,7 @@ def test_a_replay_in_the_recorded_types_gives_the_same_value_and_gradient(name: 
     expected = PROGRAMS[name](x)
     (true,) = torch.autograd.grad(expected, x)
     leaf = x.detach().clone().requires_grad_()
-    found = Replay(tape, wide=False).run([made], leaves={given: leaf})[made]
+    found = Replay(tape, float64=False).run([made], leaves={given: leaf})[made]
     torch.testing.assert_close(found, expected)
     (gradient,) = torch.autograd.grad(found, leaf)
     torch.testing.assert_close(gradient, true)
@@ -119,7 +119,9 @@ def test_choices_are_made_anew_on_demand() -> None:
     )
     other = torch.tensor([9.0, 5.0, 2.0], dtype=torch.float64)
     kept = Replay(tape, gradients=False).run([made], leaves={given: other})[made]
-    anew = Replay(tape, gradients=False, decided=False).run([made], leaves={given: other})[made]
+    anew = Replay(tape, gradients=False, replay_choices=False).run([made], leaves={given: other})[
+        made
+    ]
     assert (kept.item(), anew.item()) == (50, 90)
 
 
@@ -162,8 +164,8 @@ def test_a_tensor_that_is_handed_on_as_it_is_is_no_view_of_itself() -> None:
     assert float(Replay(tape).run([made])[made]) == 9.0
 
 
-@pytest.mark.parametrize("wide", [True, False])
-def test_a_leaf_that_the_program_writes_to_is_left_as_it_is(wide: bool) -> None:
+@pytest.mark.parametrize("float64", [True, False])
+def test_a_leaf_that_the_program_writes_to_is_left_as_it_is(float64: bool) -> None:
     def program(x: Tensor) -> Tensor:
         with torch.no_grad():
             x.mul_(2)
@@ -171,7 +173,7 @@ def test_a_leaf_that_the_program_writes_to_is_left_as_it_is(wide: bool) -> None:
 
     x = torch.ones(3, requires_grad=True)
     tape, given, made = record(program, x)
-    replay = Replay(tape, wide=wide)
+    replay = Replay(tape, float64=float64)
     leaf = replay.leaf(tape.value(given))
     assert leaf.is_leaf and leaf.requires_grad
     assert replay.run([made], leaves={given: leaf})[made].item() == 12
@@ -182,5 +184,5 @@ def test_a_leaf_that_the_program_writes_to_is_left_as_it_is(wide: bool) -> None:
 def test_a_leaf_from_inference_mode_can_be_differentiated() -> None:
     with torch.inference_mode():
         made = torch.ones(3)
-    leaf = Replay(Tape(), wide=False).leaf(made)
+    leaf = Replay(Tape(), float64=False).leaf(made)
     assert torch.autograd.grad(leaf.square().sum(), leaf)[0].tolist() == [2, 2, 2]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.substitutes import (
-    CannotReplay,
     attention,
     functional,
     gathered,

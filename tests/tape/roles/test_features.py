@@ -112,3 +112,17 @@ def test_leaks_are_seen_in_features_too() -> None:
         assert found.untested is None
         assert found.future is not None
         assert (found.future == 0) == causal
+
+
+def test_weights_that_are_loaded_within_the_step_are_parameters_still() -> None:
+    # Loading copies in place, so the operation that makes a weight is the one that takes it.
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        model.load_state_dict({name: x.clone() for name, x in model.state_dict().items()})
+        some = hidden(model, tokens[:, :-1])[:, 3:]
+        logits = model.head(some)  # type: ignore[operator]  # a module
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 4:].flatten())
+
+    window = recorded_step(loss)
+    found = features_of(window)
+    assert found is not None
+    assert window.tape.layouts[found.number].shape == (3, 8, WIDTH)

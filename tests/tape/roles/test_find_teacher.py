@@ -48,7 +48,7 @@ def lessons_in(window: Window) -> list[Lesson]:
 def test_a_lesson_is_found_however_it_is_written(compare: Compare, factor: float) -> None:
     (lesson,) = lessons_in(taught(compare))
     assert lesson.classes == VOCABULARY
-    assert lesson.student.is_live and not lesson.teacher.is_live
+    assert lesson.student.requires_grad and not lesson.teacher.requires_grad
     assert lesson.has_labels
     assert lesson.student.factor == pytest.approx(factor)
     assert lesson.teacher.factor == pytest.approx(factor)
@@ -63,12 +63,12 @@ def test_places_are_those_of_the_comparison_and_of_the_sum() -> None:
 
 
 def test_who_has_labels_is_the_student_even_if_both_are_trained() -> None:
-    (lesson,) = lessons_in(taught(live=True))
-    assert lesson.teacher.is_live
+    (lesson,) = lessons_in(taught(requires_grad=True))
+    assert lesson.teacher.requires_grad
 
 
 def test_without_labels_either_may_be_the_teacher_if_both_are_trained() -> None:
-    assert len(lessons_in(taught(mix=alone, live=True))) == 2
+    assert len(lessons_in(taught(mix=alone, requires_grad=True))) == 2
     (lesson,) = lessons_in(taught(mix=alone))
     assert not lesson.has_labels and lesson.mixed_at is None
 

@@ -1,4 +1,4 @@
-"""The same batch again and again: a sound program learns it by heart."""
+"""Overfit one batch: a sound program learns it by heart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lossleuth.torch_internals import LoaderIterator
 
 
 class FreezeBatch(Intervention):
-    """Keep what was looked up and what was aimed at in the first step, and use it ever after."""
+    """Keep the tokens and targets of the first step and use them in every step."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int], Tensor] = {}
@@ -24,7 +24,7 @@ class FreezeBatch(Intervention):
         self._batch: Any = None
 
     def install(self, replace: Replace) -> None:
-        """Stand between the program and its tokens, targets and data loaders."""
+        """Wrap token lookups, targets and data loaders."""
         lookup, entropy, likelihood = F.embedding, F.cross_entropy, F.nll_loss
         following = LoaderIterator.__next__
 
@@ -59,5 +59,5 @@ class FreezeBatch(Intervention):
         return kept if kept.shape == tensor.shape else tensor
 
     def backward_begins(self, roots: Sequence[Any], *, first: bool) -> None:
-        """A forward pass is over: the next one begins to count anew."""
+        """Reset the counters for the next forward pass."""
         self._calls.clear()

@@ -1,4 +1,4 @@
-"""Targets taken some positions later than the program takes them, or earlier.
+"""Shift the targets by some positions.
 
 A position's target becomes that of the position `offset` later in the same row; where there is
 none, nothing is aimed at. The gradient of the plain cross-entropy of those targets is followed, so
@@ -17,7 +17,7 @@ from lossleuth.tape.window import Backward, Window
 
 
 class ShiftLabels(FollowCrossEntropy):
-    """Aim at what another position aims at; by 0, everything stays exactly as it is."""
+    """Give each position the target of another; an offset of 0 changes nothing."""
 
     wants_tape = True
 

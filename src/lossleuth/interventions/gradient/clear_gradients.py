@@ -18,7 +18,7 @@ class ClearGradients(Intervention):
         self._known: dict[int, Tensor] = {}
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Learn what is updated."""
+        """Note the parameters."""
         self._known |= {id(p): p for p in parameters_of(optimizer)}
 
     def updated_by_hand(self, parameters: Sequence[Tensor], before: Sequence[Tensor]) -> None:
@@ -26,7 +26,7 @@ class ClearGradients(Intervention):
         self._known |= {id(p): p for p in parameters}
 
     def backward_begins(self, roots: Sequence[Any], *, first: bool) -> None:
-        """Forget what was there."""
+        """Clear the gradients before the step's first backward pass."""
         if first:
             for parameter in self._known.values():
                 parameter.grad = None

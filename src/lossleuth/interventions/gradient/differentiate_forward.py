@@ -18,13 +18,13 @@ from lossleuth.torch_internals import leaves_of, map_only
 
 
 class DifferentiateForward(Intervention):
-    """Let functions of these names, with commas between, be differentiated by torch."""
+    """Let torch differentiate the functions of these names (comma-separated)."""
 
     def __init__(self, functions: str) -> None:
         self._names = frozenset(functions.split(","))
 
     def install(self, replace: Replace) -> None:
-        """Stand between the program and `Function.apply`."""
+        """Wrap `Function.apply`."""
         original = vars(Function)["apply"].__func__
         names = self._names
 
@@ -37,27 +37,27 @@ class DifferentiateForward(Intervention):
 
 
 class _Context:
-    """What a forward may tell its backward, which is not going to be asked."""
+    """The context of a forward whose backward will not run."""
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
         self.fixed: tuple[Tensor, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Nobody will want them."""
+        """Do nothing: the backward will not run."""
 
     save_for_forward = mark_dirty = save_for_backward
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Nobody will be given any."""
+        """Do nothing: the backward will not run."""
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """These are to have no gradient."""
+        """Remember the outputs that have no gradient."""
         self.fixed = tensors
 
 
 class _Uncut(TorchFunctionMode):
-    """Inside a custom forward nothing has a gradient, so that a cut there means nothing."""
+    """Ignore `detach` inside a custom forward, where nothing has a gradient anyway."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

@@ -23,17 +23,17 @@ class FollowTrueGradient(Intervention):
         self._cuts = Cuts.OPENED if opened else Cuts.KEPT
 
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
-        """Put the true gradient where the engine's own was added."""
+        """Replace autograd's gradient by the true one."""
         if window is None or run is None or run.returned:
             return
         if self._cuts is Cuts.OPENED:
             link_copies(window.tape)
-        true = replayed_gradients(window.tape, run, wide=True, cuts=self._cuts)
+        true = replayed_gradients(window.tape, run, float64=True, cuts=self._cuts)
         put_gradients(window, run, true)
 
 
 def put_gradients(window: Window, run: Backward, gradients: dict[int, torch.Tensor | None]) -> None:
-    """Let a backward pass have added these gradients."""
+    """Replace what a backward pass added by these gradients."""
     with torch.no_grad():
         for number, gradient in gradients.items():
             parameter = window.tape.leaves.get(number)

@@ -17,7 +17,7 @@ from lossleuth.tape.window import Backward, Window
 
 
 class KeepGradients(Intervention):
-    """Undo whatever happens to gradients between the backward pass and the update."""
+    """Undo every change of gradients between backward pass and update."""
 
     def __init__(self, norm: float | None = None) -> None:
         self._clip = None if norm is None else ClipGradients(norm)
@@ -25,7 +25,7 @@ class KeepGradients(Intervention):
         self._left: list[Tensor | None] = []
 
     def install(self, replace: Replace) -> None:
-        """A scaled loss has scaled gradients: taking that back is no harm."""
+        """Note when a gradient scaler unscales: that change is right."""
         scaler = torch.amp.GradScaler
         original = scaler.unscale_
 
@@ -48,11 +48,11 @@ class KeepGradients(Intervention):
         self._known = [*self._known, *parameters_of(optimizer)]
 
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
-        """Keep what is there."""
+        """Remember the gradients."""
         self._left = [None if p.grad is None else p.grad.detach().clone() for p in self._known]
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Put it back."""
+        """Restore the remembered gradients."""
         updated = {id(p) for p in parameters_of(optimizer)}
         for parameter, gradient in zip(self._known, self._left, strict=False):
             if gradient is not None and id(parameter) in updated:

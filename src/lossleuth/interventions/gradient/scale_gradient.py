@@ -13,7 +13,7 @@ from lossleuth.tape.window import Backward, Window
 
 
 class ScaleGradient(Intervention):
-    """As if the loss had been multiplied."""
+    """Scale gradients as if the loss had been multiplied."""
 
     only_scales_gradients = True
 
@@ -27,7 +27,7 @@ class ScaleGradient(Intervention):
         self._known |= {id(p): p for p in parameters_of(optimizer)}
 
     def backward_begins(self, roots: Sequence[Any], *, first: bool) -> None:
-        """Keep what is there."""
+        """Remember the gradients."""
         self._before = {
             key: None if p.grad is None else p.grad.detach().clone()
             for key, p in self._known.items()

@@ -19,7 +19,7 @@ from lossleuth.tape.window import Backward, Window
 
 
 class FollowCrossEntropy(Intervention):
-    """Train on what a language model is meant to be trained on."""
+    """Train on plain cross-entropy."""
 
     wants_tape = True
 
@@ -28,7 +28,7 @@ class FollowCrossEntropy(Intervention):
         self._previous: Window | None = None
 
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
-        """Put that gradient where the engine's own was added."""
+        """Replace autograd's gradient by this one."""
         if window is not None and run is not None and not run.returned:
             put_gradients(window, run, self._gradients(window, list(run.before), run))
 
@@ -39,15 +39,15 @@ class FollowCrossEntropy(Intervention):
             return
         held = {id(p): p for p in parameters_of(optimizer)}
         numbers = {i: held[id(t)] for i, t in window.tape.leaves.items() if id(t) in held}
-        with neutral(wide=False, gradients=True):
+        with neutral(float64=False, gradients=True):
             found = self._gradients(window, list(numbers))
         for number, gradient in found.items():
             parameter = numbers[number]
             parameter.grad = None if gradient is None else gradient.to(parameter.dtype)
 
     def _targets(self, window: Window, roles: Roles) -> Tensor | None:
-        """What to aim at; None where that would change nothing."""
-        return true_targets(window, roles)[0]
+        """The targets to use; None if that would change nothing."""
+        return true_targets(window, roles)
 
     def _gradients(
         self, window: Window, numbers: list[int], run: Backward | None = None

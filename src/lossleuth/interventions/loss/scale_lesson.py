@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lossleuth.interventions.gradient.follow_true_gradient import put_gradients
 from lossleuth.interventions.intervention import Intervention
-from lossleuth.probes.distillation.teacher_loss_replay import Blackboard, find_lesson
+from lossleuth.probes.distillation.teacher_loss_replay import TeacherLossReplay, find_lesson
 from lossleuth.tape.roles.roles import roles_of
 from lossleuth.tape.window import Backward, Window
 
@@ -21,10 +21,12 @@ class ScaleLesson(Intervention):
         self._factor = float(factor)
 
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
-        """Put the gradient with that part where the engine's own was added."""
+        """Replace autograd's gradient by the one with the scaled part."""
         if window is None or run is None or run.returned:
             return
         lesson = find_lesson(window, roles_of(window.tape, run))
         if lesson is not None:
-            found = Blackboard(window, lesson).retaught(lambda _, __, asked: asked * self._factor)
+            found = TeacherLossReplay(window, lesson).retaught(
+                lambda _, __, asked: asked * self._factor
+            )
             put_gradients(window, run, found)

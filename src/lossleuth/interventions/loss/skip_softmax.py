@@ -7,10 +7,10 @@ import torch
 from lossleuth.interventions.gradient.follow_true_gradient import put_gradients
 from lossleuth.interventions.intervention import Intervention
 from lossleuth.probes.loss.true_loss import cross_entropy_of, target_values
+from lossleuth.probes.model.softmaxes import inner_softmax
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.loss_roles import supervised_roles
-from lossleuth.tape.roles.roles import MOVES
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 
@@ -21,7 +21,7 @@ class SkipSoftmax(Intervention):
     wants_tape = True
 
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
-        """Put that gradient where the engine's own was added."""
+        """Replace autograd's gradient by this one."""
         if window is None or run is None or run.returned:
             return
         tape, roles = window.tape, supervised_roles(window)
@@ -42,14 +42,8 @@ class SkipSoftmax(Intervention):
 
 
 def _inner_softmax(tape: Tape, number: int) -> Operation:
-    """The softmax that made these numbers, moved about since at most."""
-    makers = tape.makers()
-    while True:
-        maker = makers.get(number)
-        if maker is None or not maker.inputs:
-            raise CannotReplay("no softmax before the loss was found")
-        if maker.name in ("_softmax", "softmax"):
-            return maker
-        if maker.name not in MOVES:
-            raise CannotReplay("no softmax before the loss was found")
-        number = maker.inputs[0]
+    """The softmax that made these numbers; CannotReplay if there is none."""
+    softmax = inner_softmax(tape, number)
+    if softmax is None:
+        raise CannotReplay("no softmax was found before the loss")
+    return softmax

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lossleuth.interventions.gradient.follow_true_gradient import put_gradients
 from lossleuth.interventions.intervention import Intervention
-from lossleuth.probes.distillation.teacher_loss_replay import Blackboard, find_lesson
+from lossleuth.probes.distillation.teacher_loss_replay import TeacherLossReplay, find_lesson
 from lossleuth.probes.distillation.teaching import plain_scores
 from lossleuth.tape.roles.find_teacher import Lesson
 from lossleuth.tape.roles.roles import roles_of
@@ -29,12 +29,12 @@ class TeachByReference(Intervention):
         self._temperature, self._weight = float(temperature), float(weight)
 
     def backward_ends(self, window: Window | None, run: Backward | None) -> None:
-        """Put the gradient with that in it where the engine's own was added."""
+        """Replace autograd's gradient by the one with the reference divergence in it."""
         if window is None or run is None or run.returned:
             return
         lesson = find_lesson(window, roles_of(window.tape, run))
         if lesson is not None and lesson.student.factor and lesson.teacher.factor:
-            found = Blackboard(window, lesson).retaught(self._asking(lesson))
+            found = TeacherLossReplay(window, lesson).retaught(self._asking(lesson))
             put_gradients(window, run, found)
 
     def _asking(self, lesson: Lesson) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
@@ -43,11 +43,11 @@ class TeachByReference(Intervention):
         def ask(student: Tensor, teacher: Tensor, asked: Tensor) -> Tensor:
             if student.shape != teacher.shape:
                 return asked
-            said = (student / factor / heat).softmax(-1)
-            told = (plain_scores(teacher, lesson) / heat).softmax(-1)
+            p_student = (student / factor / heat).softmax(-1)
+            p_teacher = (plain_scores(teacher, lesson) / heat).softmax(-1)
             used = (asked.abs().sum(-1, keepdim=True) > 0).to(asked.dtype)
             # A lesson that asks for nothing anywhere is given everywhere.
             used = used if bool(used.any()) else used + 1
-            return self._weight * heat / factor * used * (said - told) / used.sum()
+            return self._weight * heat / factor * used * (p_student - p_teacher) / used.sum()
 
         return ask

@@ -33,7 +33,7 @@ class Autocast(Intervention):
         self._inside = False
 
     def install(self, replace: Replace) -> None:
-        """Stand between the program and torch's switch, or between it and its modules."""
+        """Patch torch's switch, or wrap the forward passes of modules."""
         if self._enabled:
             replace(nn.Module, "__call__", self._narrow(nn.Module.__call__))
         else:

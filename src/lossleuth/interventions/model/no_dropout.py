@@ -36,7 +36,7 @@ class NoDropout(Intervention):
         self._fixed = bool(fixed)
 
     def install(self, replace: Replace) -> None:
-        """Stand between the program and whatever drops something."""
+        """Patch everything that drops something."""
         for name in FUNCTIONS:
             self._put(replace, F, name, _keeping(getattr(F, name)))
         for name in PLAIN_FUNCTIONS:

@@ -21,12 +21,12 @@ class RescaleWeights(Intervention):
         self._done: set[int] = set()
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Keep the start."""
+        """Remember the initial weights."""
         if id(optimizer) not in self._done:
             self._before = copies(parameters_of(optimizer))
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Start again from smaller weights, with nothing remembered."""
+        """Start again from smaller weights and a fresh optimizer state."""
         if id(optimizer) in self._done or self._before is None:
             return
         self._done.add(id(optimizer))

@@ -1,4 +1,4 @@
-"""Attention that may look anywhere is made causal.
+"""Make attention causal.
 
 That is every call of torch's attention, as a function or as `MultiheadAttention`, without a mask
 and with as many queries as keys, more than one: also that of an encoder, and of a decoder to its
@@ -18,10 +18,10 @@ from lossleuth.interventions.intervention import Intervention, Replace
 
 
 class RestoreMask(Intervention):
-    """Let every position see itself and what came before."""
+    """Let every position see only itself and earlier ones."""
 
     def install(self, replace: Replace) -> None:
-        """Stand between the program and its attention.
+        """Patch attention.
 
         `MultiheadAttention` calls the function only if nobody wants its weights, and both it and
         the encoder layer have a faster way for evaluation, so these are given a mask themselves.
@@ -101,7 +101,7 @@ def _time_axis(module: nn.MultiheadAttention, query: Tensor) -> int:
 
 
 def _mask(length: int, like: Tensor, padding: Tensor | None) -> Tensor:
-    """True where nobody may look; in the type of the other mask, if there is one."""
+    """True where attention is not allowed; in the type of the other mask, if there is one."""
     later = torch.ones(length, length, dtype=torch.bool, device=like.device).triu(1)
     if padding is None or padding.dtype == torch.bool:
         return later

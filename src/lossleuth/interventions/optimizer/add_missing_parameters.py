@@ -21,11 +21,11 @@ class AddMissingParameters(Intervention):
         self._own: torch.optim.Optimizer | None = None
 
     def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
-        """Learn what the optimizer has, whichever of several comes first."""
+        """Note the parameters of each optimizer."""
         self._held |= {id(p): p for p in parameters_of(optimizer)}
 
     def backward_begins(self, roots: Sequence[Any], *, first: bool) -> None:
-        """Learn what the loss depends on; gradients of ours start afresh with each step."""
+        """Note what the loss depends on, and clear our gradients at the start of a step."""
         found = {id(leaf): leaf for leaf in leaves_behind(roots)}
         if first:
             for key, leaf in found.items():
@@ -34,7 +34,7 @@ class AddMissingParameters(Intervention):
         self._reached |= found
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """It may have been given more since."""
+        """Note parameters that were added since."""
         self._held |= {id(p): p for p in parameters_of(optimizer)}
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:

@@ -16,14 +16,14 @@ class NoDecay(Intervention):
         self._own: list[Any] = []
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Put 0 in."""
+        """Set weight decay to 0."""
         self._own = [group.get("weight_decay") for group in optimizer.param_groups]
         for group, decay in zip(optimizer.param_groups, self._own, strict=True):
             if decay is not None:
                 group["weight_decay"] = 0.0
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Give the program its own back."""
+        """Restore the program's weight decay."""
         for group, decay in zip(optimizer.param_groups, self._own, strict=True):
             if decay is not None:
                 group["weight_decay"] = decay

@@ -22,11 +22,11 @@ class ScaleLr(Intervention):
         self._before: list[Tensor] = []
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Keep what is updated."""
+        """Remember the weights."""
         self._before = copies(parameters_of(optimizer))
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Take another share of the step."""
+        """Scale the step."""
         self.updated_by_hand(parameters_of(optimizer), self._before)
 
     def updated_by_hand(self, parameters: Sequence[Tensor], before: Sequence[Tensor]) -> None:

@@ -16,7 +16,7 @@ class TrainEverything(AddMissingParameters):
     """Unfreeze what is used where gradients are taken: a teacher without them stays as it is."""
 
     def install(self, replace: Replace) -> None:
-        """See every module before it is used."""
+        """Visit every module before its forward pass."""
         call = nn.Module.__call__
 
         @functools.wraps(call)

@@ -1,4 +1,4 @@
-"""Parameters that an optimizer has, and that want no gradient, want one."""
+"""Unfreeze the parameters in an optimizer that do not require a gradient."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from lossleuth.interventions.intervention import Intervention, parameters_of
 
 
 class UnfreezeParameters(Intervention):
-    """Ask for gradients of all that is to be trained, from the first update on."""
+    """Set `requires_grad` for all parameters in optimizers, from the first update on."""
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Ask for them."""
+        """Set `requires_grad`."""
         for parameter in parameters_of(optimizer):
             if parameter.is_leaf and parameter.is_floating_point():
                 parameter.requires_grad_()

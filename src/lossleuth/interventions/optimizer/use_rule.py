@@ -36,13 +36,13 @@ class UseRule(Intervention):
         self._gradients: list[Tensor | None] = []
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Keep what the rule needs."""
+        """Remember what the rule needs."""
         parameters = parameters_of(optimizer)
         self._before = copies(parameters)
         self._gradients = [None if p.grad is None else p.grad.detach().double() for p in parameters]
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Forget what the optimizer did and apply the rule."""
+        """Undo the optimizer's step and apply the rule."""
         values = iter(zip(self._before, self._gradients, strict=True))
         with torch.no_grad():
             for group in optimizer.param_groups:

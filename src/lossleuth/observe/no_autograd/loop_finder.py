@@ -192,7 +192,7 @@ class HandLoop(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped b
         self._recorder = None
         recorder.stop()
         # Whoever looks computes as well, and no loop is to be found in that.
-        with without_modes(), neutral(wide=False, gradients=True):
+        with without_modes(), neutral(float64=False, gradients=True):
             found = self._look(recorder.window)
         step = found.first(HandStep)
         if step is None:

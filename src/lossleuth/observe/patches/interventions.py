@@ -62,7 +62,7 @@ class Intervening:
         """It has."""
         if self._interventions:
             # Differentiating is done with gradients enabled, whatever the program does.
-            with neutral(wide=False, gradients=True):
+            with neutral(float64=False, gradients=True):
                 self._ask("backward_ends", *self._recording.latest)
             if not self._with_optimizer:
                 with self._session.ours():

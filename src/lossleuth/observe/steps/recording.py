@@ -168,7 +168,7 @@ class Recording:
         look = self._look if looked_at else look_at_evaluation
         with self._session.ours():
             # What torch has to say about our computations is not for the program's user.
-            with warnings.catch_warnings(), neutral(wide=False, gradients=True):
+            with warnings.catch_warnings(), neutral(float64=False, gradients=True):
                 warnings.simplefilter("ignore")
                 found = look(window)
             self.evaluations.looked(found.first(Evaluation))

@@ -1,4 +1,4 @@
-"""Which token each target is, counted from the position that predicts it: next is 1."""
+"""The offset of each target from the position that predicts it: the next token is 1."""
 
 from __future__ import annotations
 

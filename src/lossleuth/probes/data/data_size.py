@@ -1,4 +1,4 @@
-"""How much data the tokens of a batch were taken from."""
+"""The size of the dataset that a batch was taken from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lossleuth.tape.window import Window
 
 
 def data_size(window: Window, roles: Roles | None) -> DataSize | None:
-    """Elements of the largest tensor of whole numbers behind the tokens; None if not known."""
+    """Elements of the largest integer tensor behind the tokens; None if unknown."""
     if roles is None or roles.tokens is None:
         return None
     tape = window.tape
@@ -27,7 +27,7 @@ def data_size(window: Window, roles: Roles | None) -> DataSize | None:
 
 
 def _storage(tensor: object) -> int:
-    """Elements of the memory that a tensor is a part of."""
+    """Elements of the storage that a tensor is part of."""
     try:
         return int(tensor.untyped_storage().nbytes() // tensor.element_size())  # type: ignore[attr-defined]  # a tensor
     except (RuntimeError, NotImplementedError):

@@ -1,4 +1,4 @@
-"""Are positions past the end of a row supervised?
+"""Are padding positions supervised?
 
 Padding is known by its looks: rows end in runs of one token, of different lengths, and that token
 hardly occurs anywhere else.
@@ -11,19 +11,19 @@ from torch import Tensor
 
 from lossleuth.findings.data import Padding
 from lossleuth.probes.probe import Probe
-from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.alignment import row_places
 from lossleuth.tape.roles.roles import Roles, recorded_value, token_values
 from lossleuth.tape.window import Window
 
 
 def padding(window: Window, roles: Roles | None) -> Padding:
-    """Find the padding, then look at the targets there."""
+    """Find the padding, then check whether its targets are supervised."""
     if roles is None or roles.targets is None or roles.scores is None or roles.logits is None:
-        return Padding(None, 0.0, 0, 0, untested="no targets that a loss picks by were found")
+        return Padding(None, 0.0, 0, 0, untested="no targets of a loss were found")
     tokens = token_values(window.tape, roles)
     if tokens is None or tokens.dim() != 2 or len(tokens) < 2:
-        return Padding(None, 0.0, 0, 0, untested="the tokens are not rows of positions")
+        return Padding(None, 0.0, 0, 0, untested="the tokens are not a batch of sequences")
     token, past = past_the_end(tokens)
     try:
         places = row_places(window, roles, tokens)
@@ -31,7 +31,8 @@ def padding(window: Window, roles: Roles | None) -> Padding:
     except CannotReplay as reason:
         return Padding(token, 0.0, 0, 0, untested=str(reason))
     if len(places) != len(targets):
-        return Padding(token, 0.0, 0, 0, untested="as many targets as rows of scores expected")
+        unequal = "the number of targets is not the number of rows of logits"
+        return Padding(token, 0.0, 0, 0, untested=unequal)
     counted = targets != (-100 if roles.ignored is None else roles.ignored)
     supervised = int(counted.sum())
     if token is None:
@@ -43,7 +44,7 @@ def padding(window: Window, roles: Roles | None) -> Padding:
 
 
 def past_the_end(tokens: Tensor) -> tuple[int | None, Tensor]:
-    """The padding token, and the positions after which nothing but it follows."""
+    """The padding token, and the positions from which on there is nothing else."""
     last = tokens[:, -1]
     values, counts = torch.unique(last, return_counts=True)
     token = int(values[counts.argmax()])

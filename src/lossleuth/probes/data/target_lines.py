@@ -44,7 +44,7 @@ def target_lines(window: Window, roles: Roles | None) -> TargetLines | None:
 
 
 def _choosing(tape: Tape, operations: list[Operation]) -> tuple[str, ...]:
-    """The lines of operations that take some elements and leave others, or move them along."""
+    """The lines of operations that select or shift elements."""
     return _places([op for op in operations if op.name in _CHOICES and not _takes_all(tape, op)])
 
 

@@ -1,4 +1,4 @@
-"""Whether targets have anything to do with the tokens around them, by counting alone.
+"""Do targets depend on the tokens around them? Measured by counting pairs.
 
 Tokens and targets are sorted into a few bins, and the table of pairs is compared with those of
 shuffled targets: what a model may or may not have learnt plays no part. The same is done for each
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lossleuth.findings.data import TargetRelation
 from lossleuth.probes.probe import Probe
-from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.alignment import OFFSETS, is_counted, supervision
 from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.window import Window
@@ -29,7 +29,7 @@ def target_relation(window: Window, roles: Roles | None) -> TargetRelation:
     try:
         tokens, places, targets = supervision(window, roles)
     except CannotReplay as reason:
-        return TargetRelation({}, 0.0, 0, untested=str(reason))
+        return TargetRelation({}, 0.0, untested=str(reason))
     assert roles is not None
     rows, columns = places // tokens.shape[1], places % tokens.shape[1]
     counted = is_counted(targets, roles)
@@ -51,7 +51,7 @@ def target_relation(window: Window, roles: Roles | None) -> TargetRelation:
     count = int(left.sum())
     before, after = tokens[:, :-1].reshape(-1), tokens[:, 1:].reshape(-1)
     order = torch.randperm(len(before), generator=_generator())[: max(count, 1)]
-    return TargetRelation(found, stands_out(before[order], after[order]), count)
+    return TargetRelation(found, stands_out(before[order], after[order]))
 
 
 def stands_out(first: Tensor, second: Tensor) -> float:

@@ -1,4 +1,4 @@
-"""A lesson as a function: what it asks of the student, were the scores others.
+"""Replay a teacher loss with other logits: which gradient it gives the student.
 
 Everything else stays as it was recorded, and what labels ask of the same scores is kept apart.
 """
@@ -19,8 +19,8 @@ from lossleuth.tape.window import Backward, Gradients, Window
 Given = dict[int, Callable[[int, Tensor], Tensor]]
 
 
-class Blackboard:
-    """The loss of a recorded step, to be done again with other scores."""
+class TeacherLossReplay:
+    """The teacher loss of a recorded step, replayed with other logits."""
 
     def __init__(self, window: Window, lesson: Lesson) -> None:
         self._tape, self._lesson, self._run = window.tape, lesson, lesson.run
@@ -103,11 +103,11 @@ class Blackboard:
     def retaught(self, ask: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Gradients:
         """The gradient of all that is trained, were the lesson another.
 
-        `ask` is told the student's and the teacher's scores and what the lesson asks of the first,
+        `ask` gets the student's and the teacher's scores and what the lesson asks of the first,
         and says what it should ask.
         """
         tape, run = self._tape, self._run
-        scores, told = self._lesson.student.scores, self._lesson.teacher.scores
+        scores, teacher_scores = self._lesson.student.scores, self._lesson.teacher.scores
         replay = Replay(tape)
         with torch.inference_mode(mode=False):
             leaves = {i: replay.leaf(tape.value(i)) for i in run.before}
@@ -122,20 +122,23 @@ class Blackboard:
             return given
 
         inputs = {number: take(number) for number in self._frontier(scores)}
-        kept = [scores, told]
+        kept = [scores, teacher_scores]
         made = replay.run(self._roots, before=run.at, leaves=leaves, inputs=inputs, kept=kept)
         roots = [made[root] for root in self._roots]
         seeds = _seeds(run, roots)
         asked = _pulled_back(roots, seeds, list(taken.values()), made[scores])
-        wanted = ask(made[scores].detach(), made[told].detach(), asked)
+        wanted = ask(made[scores].detach(), made[teacher_scores].detach(), asked)
         outputs = [*roots, made[scores]]
-        live = [
+        differentiable = [
             (o, s)
             for o, s in zip(outputs, [*seeds, wanted - asked], strict=True)
             if o.requires_grad
         ]
         found = torch.autograd.grad(
-            [o for o, _ in live], list(leaves.values()), [s for _, s in live], allow_unused=True
+            [o for o, _ in differentiable],
+            list(leaves.values()),
+            [s for _, s in differentiable],
+            allow_unused=True,
         )
         return dict(zip(leaves, found, strict=True))
 
@@ -169,7 +172,7 @@ def _seeds(run: Backward, roots: list[Tensor]) -> list[Tensor]:
 
 
 def find_lesson(window: Window, roles: Roles | None) -> Lesson | None:
-    """The lesson in what a backward pass differentiates; None where nobody teaches.
+    """The teacher loss in a backward pass; None if there is no teacher.
 
     Where nobody has labels and both are trained, it is the student who is drawn to the other.
     """
@@ -179,14 +182,14 @@ def find_lesson(window: Window, roles: Roles | None) -> Lesson | None:
 
 def _reluctance(window: Window, lesson: Lesson) -> float:
     """How far the student is from being drawn straight to the teacher: the sine of that angle."""
-    if lesson.has_labels or not lesson.teacher.is_live:
+    if lesson.has_labels or not lesson.teacher.requires_grad:
         return 0.0
-    board = Blackboard(window, lesson)
-    student, teacher = board.recorded()
+    replay = TeacherLossReplay(window, lesson)
+    student, teacher = replay.recorded()
     if student.shape != teacher.shape:
         return 1.0
     wanted = student.softmax(-1) - teacher.softmax(-1)
-    asked = board.gradient(student)
+    asked = replay.gradient(student)
     product = float(asked.norm() * wanted.norm())
     cosine = float((asked * wanted).sum()) / product if product else 0.0
     return math.sqrt(max(0.0, 1 - cosine**2))

@@ -1,4 +1,4 @@
-"""What a model knows of the text: its loss on the true next tokens, and where that is to be found.
+"""How good a teacher is: its loss on the true next tokens, beside the student's.
 
 Knowledge may be there and yet be of no use: at another place, or under other numbers of tokens.
 """
@@ -14,8 +14,12 @@ from lossleuth.findings.distillation import TeacherQuality
 
 # Places before and after a row at which its target is looked for.
 OFFSETS = range(-2, 3)
-# Beyond that many classes no table of classes against targets is made.
-MOST_CLASSES = 4096
+# With more classes we make no table of classes against targets: it grows with their square. Picked
+# by hand.
+MAX_CLASSES = 4096
+# Targets needed to choose other names for the classes, and to test them. Picked by hand.
+MIN_TARGETS = 64
+MIN_TARGETS_TESTED = 32
 
 
 def known_by(teacher: Tensor, student: Tensor, targets: Tensor) -> TeacherQuality | None:
@@ -23,39 +27,36 @@ def known_by(teacher: Tensor, student: Tensor, targets: Tensor) -> TeacherQualit
 
     `targets` has a row for each of `OFFSETS`: the targets of the places so far away.
     """
-    told = teacher.flatten(0, -2).log_softmax(-1)
-    said = student.flatten(0, -2).log_softmax(-1)
+    log_p_teacher = teacher.flatten(0, -2).log_softmax(-1)
+    log_p_student = student.flatten(0, -2).log_softmax(-1)
     own = targets[OFFSETS.index(0)]
     known = own >= 0
     count = int(known.sum())
     if count < 2:
         return None
-    theirs, ours = _losses(told, own)[known], _losses(said, own)[known]
+    theirs, ours = _losses(log_p_teacher, own)[known], _losses(log_p_student, own)[known]
     offsets = {}
     # Where every offset has a target, so that all are of the same rows.
     everywhere = (targets >= 0).all(0)
     if bool(everywhere.any()):
         for offset, there in zip(OFFSETS, targets, strict=True):
-            offsets[str(offset)] = float(_losses(told, there)[everywhere].mean())
-    renamed, renamed_error = _renamed(told[known], own[known])
-    share = told[known].exp()
-    entropy = float(-torch.where(share > 0, share * told[known], 0.0).sum(-1).mean())
+            offsets[str(offset)] = float(_losses(log_p_teacher, there)[everywhere].mean())
+    renamed, renamed_error = _renamed(log_p_teacher[known], own[known])
     behind = theirs - ours
     return TeacherQuality(
-        float(theirs.mean()),
-        _error(theirs),
-        count,
-        float(behind.mean()),
-        _error(behind),
-        offsets,
-        renamed,
-        renamed_error,
-        entropy,
+        loss=float(theirs.mean()),
+        error=_error(theirs),
+        tokens=count,
+        behind=float(behind.mean()),
+        behind_error=_error(behind),
+        offsets=offsets,
+        renamed=renamed,
+        renamed_error=renamed_error,
     )
 
 
 def log_probabilities(scores: Tensor) -> Tensor:
-    """Logarithms of probabilities, from scores or from probabilities themselves.
+    """Log-probabilities, from logits or from probabilities.
 
     >>> log_probabilities(torch.tensor([[0.5, 0.5]])).exp().tolist()
     [[0.5, 0.5]]
@@ -82,16 +83,16 @@ def _error(values: Tensor) -> float:
     return float(values.std()) / math.sqrt(len(values))
 
 
-def _renamed(told: Tensor, targets: Tensor) -> tuple[float | None, float | None]:
-    """The loss under the best other names, which are chosen on every other row."""
-    classes = told.shape[1]
-    if classes > MOST_CLASSES or len(targets) < 64:
+def _renamed(log_p_teacher: Tensor, targets: Tensor) -> tuple[float | None, float | None]:
+    """The loss with classes renamed; the best names are chosen on every other row."""
+    classes = log_p_teacher.shape[1]
+    if classes > MAX_CLASSES or len(targets) < MIN_TARGETS:
         return None, None
     chosen, tested = slice(0, None, 2), slice(1, None, 2)
     # How often a target comes where a class is expected, against how often it comes at all.
-    hot = torch.zeros_like(told[chosen])
+    hot = torch.zeros_like(log_p_teacher[chosen])
     hot[torch.arange(len(hot)), targets[chosen]] = 1.0
-    shares = told[chosen].exp()
+    shares = log_p_teacher[chosen].exp()
     together = shares.T @ hot
     by_chance = shares.sum(0)[:, None] * hot.mean(0)[None]
     excess = together - by_chance
@@ -104,7 +105,7 @@ def _renamed(told: Tensor, targets: Tensor) -> tuple[float | None, float | None]
             names[target], taken[own] = own, True
     own_names = names[targets[tested]]
     known = own_names >= 0
-    if int(known.sum()) < 32:
+    if int(known.sum()) < MIN_TARGETS_TESTED:
         return None, None
-    losses = _losses(told[tested][known], own_names[known])
+    losses = _losses(log_p_teacher[tested][known], own_names[known])
     return float(losses.mean()), _error(losses)

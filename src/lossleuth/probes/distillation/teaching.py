@@ -1,4 +1,4 @@
-"""What a teacher knows, what it is shown, and what its lesson asks of the student.
+"""Teacher quality, teacher input, and the gradient of the teacher loss.
 
 The lesson is judged as a function: wherever it comes from, it has to be at rest where the student
 says what the teacher says. The teacher is judged by its own loss on the student's targets.
@@ -12,7 +12,7 @@ from torch.nn import Parameter
 from torch.nn import functional as F
 
 from lossleuth.findings.distillation import TeacherQuality, Teaching
-from lossleuth.probes.distillation.teacher_loss_replay import Blackboard, find_lesson
+from lossleuth.probes.distillation.teacher_loss_replay import TeacherLossReplay, find_lesson
 from lossleuth.probes.distillation.teacher_quality import (
     is_distribution,
     known_by,
@@ -21,25 +21,26 @@ from lossleuth.probes.distillation.teacher_quality import (
 from lossleuth.probes.loss.true_loss import targets_by_place
 from lossleuth.probes.probe import Probe
 from lossleuth.probes.update.owners import held_by_optimizers
-from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.alignment import sent
 from lossleuth.tape.roles.find_teacher import Lesson
 from lossleuth.tape.roles.loss_roles import best_roles
 from lossleuth.tape.roles.roles import Roles, recorded_value, tokens_behind
 from lossleuth.tape.window import Window, dense
 
-# Temperatures at which the same batch is looked at again.
+# Temperatures at which the same batch is measured again.
 TEMPERATURES = (1.0, 2.0, 4.0, 8.0)
-MOST_NAMES = 4
+# Parameters that a finding names: as many as a sentence holds.
+MAX_NAMES = 4
 
 
 def teaching(window: Window, roles: Roles | None) -> Teaching | None:
-    """Look at the lesson of a step; None where nobody teaches."""
+    """Measure the teacher loss of a step; None if there is no teacher."""
     lesson = find_lesson(window, roles)
     if lesson is None:
         return None
-    board = Blackboard(window, lesson)
-    student, teacher = board.recorded()
+    replay = TeacherLossReplay(window, lesson)
+    student, teacher = replay.recorded()
     rows = student.numel() // student.shape[-1]
     maker = window.tape.makers().get(lesson.teacher.logits)
     share, names, whole = _moved_target(window, lesson)
@@ -49,9 +50,7 @@ def teaching(window: Window, roles: Roles | None) -> Teaching | None:
         "student_at": lesson.student.place,
         "mixed_at": lesson.mixed_at,
         "classes": lesson.classes,
-        "rows": rows,
         "has_labels": lesson.has_labels,
-        "computed": lesson.teacher.logits not in window.tape.leaves,
         "student_temperature": _temperature(lesson.student.factor),
         "teacher_temperature": _temperature(lesson.teacher.factor),
         "target_share": share,
@@ -63,12 +62,12 @@ def teaching(window: Window, roles: Roles | None) -> Teaching | None:
         reason = f"the student's scores are {tuple(student.shape)}, the teacher's differ"
         return Teaching(**common, **_unknown(reason))  # type: ignore[arg-type]  # by name
     targets = _targets(window, lesson, rows)
-    asked = board.gradient(student)
+    asked = replay.gradient(student)
     weight, fit = _weight(student, teacher, asked)
-    pull, to_labels = _pull(board, lesson, teacher, asked, targets)
-    whole_share, label_weight = _demands(window, board)
-    same, other = _input(window, lesson, board, targets)
-    own = board.scores(lesson.teacher, dropout=False)
+    pull, to_labels = _pull(replay, lesson, teacher, asked, targets)
+    label_weight = _label_weight(window, replay)
+    same, other = _input(window, lesson, replay, targets)
+    own = replay.scores(lesson.teacher, dropout=False)
     return Teaching(
         **common,  # type: ignore[arg-type]  # by name
         pull_at_goal=pull,
@@ -76,7 +75,6 @@ def teaching(window: Window, roles: Roles | None) -> Teaching | None:
         weight=weight,
         weight_fit=fit,
         label_weight=label_weight,
-        share=whole_share,
         dropout=_divergence(log_probabilities(own), log_probabilities(teacher)),
         same_input=same,
         levels=_levels(lesson, student, teacher),
@@ -87,7 +85,7 @@ def teaching(window: Window, roles: Roles | None) -> Teaching | None:
 
 def _unknown(reason: str) -> dict[str, object]:
     names = (
-        *("pull_at_goal", "pull_to_labels", "weight", "weight_fit", "label_weight", "share"),
+        *("pull_at_goal", "pull_to_labels", "weight", "weight_fit", "label_weight"),
         *("dropout", "same_input"),
     )
     return {**dict.fromkeys(names), "levels": {}, "incomparable": reason}
@@ -99,7 +97,7 @@ def _temperature(factor: float | None) -> float | None:
 
 def _moved_target(window: Window, lesson: Lesson) -> tuple[float, tuple[str, ...], bool]:
     """How much of the gradient moves the target itself, what of it, and whether all of it."""
-    if not lesson.teacher.is_live:
+    if not lesson.teacher.requires_grad:
         return 0.0, (), False
     tape, run = window.tape, lesson.run
     makers = tape.makers()
@@ -112,7 +110,7 @@ def _moved_target(window: Window, lesson: Lesson) -> tuple[float, tuple[str, ...
     sizes = {i: float(dense(g).square().sum()) for i, g in added.items() if g is not None}
     whole = sum(sizes.values())
     held = held_by_optimizers()
-    # What no optimizer has gets a gradient and stays where it is.
+    # A parameter in no optimizer gets a gradient but no update.
     only = {i for i in only if id(tape.leaves[i]) in held}
     moved = {i: sizes.get(i, 0.0) for i in only if sizes.get(i, 0.0) > 0}
     if not whole or lesson.teacher.logits not in makers:
@@ -120,7 +118,7 @@ def _moved_target(window: Window, lesson: Lesson) -> tuple[float, tuple[str, ...
     operations = tape.needed_for([lesson.teacher.scores], lesson.teacher.at)
     used = {i for op in operations for i in op.inputs if i in tape.leaves}
     fixed = [i for i in used if isinstance(tape.leaves[i], Parameter) and i not in run.before]
-    largest = sorted(moved, key=lambda i: -moved[i])[:MOST_NAMES]
+    largest = sorted(moved, key=lambda i: -moved[i])[:MAX_NAMES]
     names = tuple(window.name_of(i) for i in largest)
     return sum(moved.values()) / whole, names, not fixed
 
@@ -163,7 +161,7 @@ def _knowledge(
 
 
 def plain_scores(teacher: Tensor, lesson: Lesson) -> Tensor:
-    """The teacher's scores at temperature 1, be they given as scores or as probabilities."""
+    """The teacher's logits at temperature 1, whether given as logits or as probabilities."""
     return (
         log_probabilities(teacher)
         if is_distribution(teacher)
@@ -192,7 +190,11 @@ def _weight(student: Tensor, teacher: Tensor, asked: Tensor) -> tuple[float | No
 
 
 def _pull(
-    board: Blackboard, lesson: Lesson, teacher: Tensor, asked: Tensor, targets: Tensor | None
+    replay: TeacherLossReplay,
+    lesson: Lesson,
+    teacher: Tensor,
+    asked: Tensor,
+    targets: Tensor | None,
 ) -> tuple[float | None, float | None]:
     """What is asked for at the goal, against now; the part of it that pulls to the labels."""
     size, factor = float(asked.norm()), lesson.student.factor or 1.0
@@ -201,7 +203,7 @@ def _pull(
     goal = plain_scores(teacher, lesson) * factor
     if not bool(torch.isfinite(goal).all()):
         return None, None
-    there = board.gradient(goal)
+    there = replay.gradient(goal)
     if not bool(torch.isfinite(there).all()):
         return None, None
     pull = float(there.norm()) / size
@@ -215,28 +217,26 @@ def _pull(
     return pull, float((towards * asked_here).sum()) / product if product else 0.0
 
 
-def _demands(window: Window, board: Blackboard) -> tuple[float | None, float | None]:
-    """The lesson's share of what is asked of the logits, and what multiplies cross-entropy."""
-    logits, lesson, rest = board.demands()
-    sizes = float(lesson.norm()), float(rest.norm())
-    share = sizes[0] / sum(sizes) if sum(sizes) else None
+def _label_weight(window: Window, replay: TeacherLossReplay) -> float | None:
+    """What multiplies the cross-entropy of a position."""
+    logits, _, rest = replay.demands()
     roles = best_roles(window)
-    if roles is None or not sizes[1]:
-        return share, None
+    if roles is None or not float(rest.norm()):
+        return None
     try:
         targets = targets_by_place(window, roles).reshape(-1)
     except CannotReplay:
-        return share, None
+        return None
     flat, asked = logits.flatten(0, -2), rest.flatten(0, -2)
     known = (targets >= 0) & (asked.abs().sum(-1) > 0) if len(targets) == len(flat) else None
     if known is None or not bool(known.any()):
-        return share, None
+        return None
     wanted = flat[known].softmax(-1) - F.one_hot(targets[known], flat.shape[-1])
-    return share, float((wanted * asked[known]).sum() / wanted.square().sum()) * len(wanted)
+    return float((wanted * asked[known]).sum() / wanted.square().sum()) * len(wanted)
 
 
 def _input(
-    window: Window, lesson: Lesson, board: Blackboard, targets: Tensor | None
+    window: Window, lesson: Lesson, replay: TeacherLossReplay, targets: Tensor | None
 ) -> tuple[float | None, TeacherQuality | None]:
     """Whether the teacher sees what the student sees, and what it would know if it did."""
     tape = window.tape
@@ -252,8 +252,8 @@ def _input(
         return same, None
     instead = {theirs[0]: lambda _, __: seen.to(shown.dtype)}
     try:
-        student = board.scores(lesson.student)
-        corrected = board.scores(lesson.teacher, instead, dropout=False)
+        student = replay.scores(lesson.student)
+        corrected = replay.scores(lesson.teacher, instead, dropout=False)
     except CannotReplay:
         return same, None
     return same, _knowledge(lesson, student, corrected, targets)
@@ -265,9 +265,12 @@ def _levels(lesson: Lesson, student: Tensor, teacher: Tensor) -> dict[str, tuple
     own = _temperature(lesson.teacher.factor) or 1.0
     found = {}
     for heat in sorted({*TEMPERATURES, own}):
-        said, told = (ours / heat).log_softmax(-1), (theirs / heat).log_softmax(-1)
-        length = float((said.exp() - told.exp()).norm(dim=-1).mean())
-        found[f"{heat:g}"] = (heat**2 * _divergence(told, said), heat * length)
+        log_p_student, log_p_teacher = (
+            (ours / heat).log_softmax(-1),
+            (theirs / heat).log_softmax(-1),
+        )
+        length = float((log_p_student.exp() - log_p_teacher.exp()).norm(dim=-1).mean())
+        found[f"{heat:g}"] = (heat**2 * _divergence(log_p_teacher, log_p_student), heat * length)
     return found
 
 

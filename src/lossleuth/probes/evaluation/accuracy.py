@@ -1,4 +1,4 @@
-"""Accuracies: best guesses that are compared with labels, and which token each label is.
+"""Accuracies: predictions compared with labels, and which token each label is.
 
 Where a guess comes from is found by sending numbers of positions the way that the scores went.
 """
@@ -13,15 +13,17 @@ import torch
 from torch import Tensor
 
 from lossleuth.findings.evaluation import Accuracy
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.index import Index, without_graph
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.alignment import OFFSETS
 from lossleuth.tape.roles.roles import MOVES, tokens_of
 from lossleuth.tape.tape import Operation
+from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Window
 
-MOST_COMPARED = 16
+# Comparisons of guesses with labels that are examined in one evaluation. Picked by hand.
+MAX_COMPARISONS = 16
 # Operations that find the best guess, and which of their results is its number.
 GUESSES = {"argmax": 0, "max": 1}
 
@@ -36,9 +38,9 @@ class _Comparison:
 
 
 def accuracies(window: Window, index: Index) -> list[Accuracy]:
-    """Every comparison of best guesses with labels that ends in a number the user's code reads."""
+    """Every comparison of predictions with labels whose result the user's code reads."""
     found: list[Accuracy] = []
-    for comparison in _comparisons(index)[:MOST_COMPARED]:
+    for comparison in _comparisons(index)[:MAX_COMPARISONS]:
         with suppress(CannotReplay):
             accuracy = _accuracy(index, comparison)
             if accuracy is not None:
@@ -104,22 +106,32 @@ def _accuracy(index: Index, comparison: _Comparison) -> Accuracy | None:
     best = max(shares, key=lambda o: (shares[o], o == 1))
     value = float((guesses == labels).double().mean())
     place = comparison.operation.place
-    told = None if place is None else str(place)
+    place_name = None if place is None else str(place)
     following = shares.get(1, 0.0)
-    return Accuracy(value, aligned, len(labels), best, shares[best], following, told)
+    return Accuracy(
+        value=value,
+        aligned=aligned,
+        count=len(labels),
+        offset=best,
+        explained=shares[best],
+        next_explained=following,
+        place=place_name,
+    )
 
 
 def _computed(index: Index, number: int) -> int:
-    """Back through mere movement, as long as classes come last."""
+    """Go back through views and copies, as long as classes are the last axis."""
     layouts = index.tape.layouts
     classes = layouts[number].shape[-1:]
-    while True:
-        maker = index.maker(number)
+
+    def moved_from(moved: int) -> int | None:
+        maker = index.maker(moved)
         if maker is None or maker.name not in MOVES or not maker.inputs:
-            return number
-        if layouts[maker.inputs[0]].shape[-1:] != classes:
-            return number
-        number = maker.inputs[0]
+            return None
+        source = maker.inputs[0]
+        return source if layouts[source].shape[-1:] == classes else None
+
+    return origin(number, moved_from)
 
 
 def _places(index: Index, comparison: _Comparison, scores: int) -> Tensor:
@@ -134,7 +146,7 @@ def _places(index: Index, comparison: _Comparison, scores: int) -> Tensor:
         way = index.excerpt([given], guess.number, stops=[scores])
         moved = Replay(way, gradients=False).run([given], leaves={scores: moved})[given]
     if layouts[guess.inputs[0]].shape[-1] != shape[-1]:
-        raise CannotReplay("classes do not come last")
+        raise CannotReplay("the classes are not the last axis of the logits")
     chosen = moved[..., 0].long().reshape(layouts[comparison.guesses].shape)
     if comparison.guesses_used == comparison.guesses:
         return chosen.reshape(-1)
@@ -147,7 +159,7 @@ def _places(index: Index, comparison: _Comparison, scores: int) -> Tensor:
 def _value(index: Index, number: int, before: int) -> Tensor:
     if number in index.tape.leaves:
         return index.tape.value(number)
-    return Replay(index.excerpt([number], before), wide=False, gradients=False).run([number])[
+    return Replay(index.excerpt([number], before), float64=False, gradients=False).run([number])[
         number
     ]
 

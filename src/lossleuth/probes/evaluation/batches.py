@@ -1,4 +1,4 @@
-"""The batches that a program evaluates its model on: scores that no gradient is taken of.
+"""The batches that a program evaluates its model on: logits without a gradient.
 
 An evaluation is a forward pass without a graph whose scores a loss picks from, and which nothing
 that is differentiated depends on. So a teacher is none, nor is a second look at a training batch.
@@ -15,15 +15,16 @@ from torch import Tensor
 
 from lossleuth.probes.data.padding import past_the_end
 from lossleuth.tape.op_schemas import is_random
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.index import Index, without_graph
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import PICKS, Roles, roles_of, token_values
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 
-# Batches of one evaluation, and scores in all of them, that are held at a time.
-MOST_BATCHES, MOST_SCORES = 256, 1 << 25
+# Batches of one evaluation that are held at a time, and the scores in all of them (256 MB in
+# float64). Picked by hand.
+MAX_BATCHES, MAX_SCORES = 256, 1 << 25
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def evaluated_batches(window: Window, index: Index) -> Found:
     tape = window.tape
     followed = followed_operations(window)
     found: dict[int, EvaluatedBatch] = {}
-    room, problem = MOST_SCORES, None
+    room, problem = MAX_SCORES, None
     for pick in _picks(tape, followed):
         made = pick.outputs[0]
         if made is None:
@@ -72,7 +73,7 @@ def evaluated_batches(window: Window, index: Index) -> Found:
         if roles.logits is None or roles.logits in found or _has_graph(recorded, roles.logits):
             continue
         room -= math.prod(tape.layouts[roles.logits].shape)
-        if room < 0 or len(found) >= MOST_BATCHES:
+        if room < 0 or len(found) >= MAX_BATCHES:
             return Found(list(found.values()), whole=False, problem="it has too many scores")
         try:
             found[roles.logits] = _batch(excerpt, roles)
@@ -96,7 +97,7 @@ def _picks(tape: Tape, followed: set[int]) -> Iterator[Operation]:
 def _has_graph(tape: Tape, logits: int) -> bool:
     """Whether scores could be differentiated where they are used: then they are for training."""
     uses = [op for op in tape.operations if logits in op.inputs]
-    return any(op.live[op.inputs.index(logits)] for op in uses)
+    return any(op.requires_grad[op.inputs.index(logits)] for op in uses)
 
 
 def _batch(tape: Tape, roles: Roles) -> EvaluatedBatch:
@@ -111,13 +112,27 @@ def _batch(tape: Tape, roles: Roles) -> EvaluatedBatch:
         undropped = None if torch.equal(undropped, rows) else undropped
     tokens = token_values(tape, roles)
     if tokens is None or tokens.dim() != 2 or tokens.numel() != len(rows):
-        return EvaluatedBatch(roles.logits, rows, undropped, None, None, None)
+        return EvaluatedBatch(
+            logits=roles.logits,
+            rows_NV=rows,
+            undropped_NV=undropped,
+            tokens_BT=None,
+            past_N=None,
+            pad=None,
+        )
     pad, past = past_the_end(tokens) if len(tokens) > 1 else (None, torch.zeros_like(tokens) > 0)
-    return EvaluatedBatch(roles.logits, rows, undropped, tokens, past.reshape(-1), pad)
+    return EvaluatedBatch(
+        logits=roles.logits,
+        rows_NV=rows,
+        undropped_NV=undropped,
+        tokens_BT=tokens,
+        past_N=past.reshape(-1),
+        pad=pad,
+    )
 
 
 def _rows(tape: Tape, logits: int, *, dropout: bool = True) -> Tensor:
     """In the recorded types: what the program had, not what it would have had in float64."""
-    replay = Replay(tape, wide=False, gradients=False, dropout=dropout)
+    replay = Replay(tape, float64=False, gradients=False, dropout=dropout)
     made = replay.run([logits])[logits]
     return made.detach().reshape(-1, made.shape[-1]).clone()

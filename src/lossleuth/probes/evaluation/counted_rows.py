@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-# Share of the derivative that a plain cross-entropy may leave unexplained.
-UNEXPLAINED = 1e-3
+# Share of the derivative that a plain cross-entropy may leave unexplained. Picked by hand.
+MAX_UNEXPLAINED_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Counted:
     @property
     def is_plain(self) -> bool:
         """Whether it is cross-entropy and nothing else."""
-        return len(self.places) > 0 and self.unexplained < UNEXPLAINED
+        return len(self.places) > 0 and self.unexplained < MAX_UNEXPLAINED_SHARE
 
 
 def counted_rows(rows_NV: Tensor, derivative_NV: Tensor) -> Counted:

@@ -1,4 +1,4 @@
-"""Evaluations within a recorded stretch: what was measured, and what is true of the same batches.
+"""Evaluations in a recording: the reported metric, and the true value on the same batches.
 
 For each number that the program takes out of an evaluation: which positions it counts, with which
 weights and against which tokens; and the same mean without pads, without dropout, against the next
@@ -19,22 +19,25 @@ from lossleuth.probes.evaluation.batches import EvaluatedBatch, evaluated_batche
 from lossleuth.probes.evaluation.counted_rows import Counted, counted_rows
 from lossleuth.probes.evaluation.metric_scalars import MetricScalar, metric_scalars
 from lossleuth.probes.probe import Probe
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.index import Index
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.alignment import OFFSETS
+from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Window
 
-# How near a number has to be to a sum of cross-entropies to be one.
-SAME = 1e-5
-# Share of the largest weight below which a position is touched by something else than its target.
-FAINT = 0.02
-# What a number is taken through without becoming another one.
-_SAME = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
+# How far a number may be from a weighted sum of cross-entropies to count as one: a hundred times
+# the rounding of float32. Picked by hand.
+MAX_RELATIVE_DISTANCE = 1e-5
+# A position with less than this share of the largest weight is touched by something other than
+# its target, such as smoothing. Picked by hand.
+MIN_WEIGHT_SHARE = 0.02
+# Operations that a number goes through without changing.
+KEEPS_VALUE = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
 
 
 def evaluation(window: Window) -> Evaluation | None:
-    """Look at what was evaluated; None if nothing was."""
+    """Measure all evaluations; None if there are none."""
     index = Index(window.tape)
     found = evaluated_batches(window, index)
     batches = found.batches
@@ -100,12 +103,12 @@ def _measured(
         kind, scale = _kind(value, total, weight, parts)
     if kind == "other":
         other = MetricValue(
-            given,
-            scalar.batches,
-            texts,
-            count,
-            kind,
-            _is_exponential(index, scalar.tensor),
+            value=given,
+            batches=scalar.batches,
+            texts=texts,
+            count=count,
+            kind=kind,
+            is_exponential=_is_exponential(index, scalar.tensor),
             offset=offset,
             explained=explained,
             next_explained=following,
@@ -146,18 +149,24 @@ def _same_sign(parts: Sequence[_Part]) -> bool:
 
 
 def _is_exponential(index: Index, number: int) -> bool:
-    maker = index.maker(number)
-    while maker is not None and maker.name in _SAME and maker.inputs:
-        maker = index.maker(maker.inputs[0])
+    """Whether an exponential made this number, if it was only moved since."""
+
+    def moved_from(moved: int) -> int | None:
+        maker = index.maker(moved)
+        return maker.inputs[0] if maker and maker.name in KEEPS_VALUE and maker.inputs else None
+
+    maker = index.maker(origin(number, moved_from))
     return maker is not None and maker.name in ("exp", "exp2", "exp_")
 
 
 def _kind(value: float, total: float, weight: float, parts: Sequence[_Part]) -> tuple[str, float]:
     """What a number is of its cross-entropies, and what its weights are multiplied with."""
-    near = SAME * max(1.0, abs(value))
+    near = MAX_RELATIVE_DISTANCE * max(1.0, abs(value))
     if abs(value - total) <= near:
-        ones = all(bool(((p.counted.weights - 1).abs() <= SAME).all()) for p in parts)
-        return "sum" if ones and abs(weight - 1) > SAME else "mean", 1.0
+        ones = all(
+            bool(((p.counted.weights - 1).abs() <= MAX_RELATIVE_DISTANCE).all()) for p in parts
+        )
+        return "sum" if ones and abs(weight - 1) > MAX_RELATIVE_DISTANCE else "mean", 1.0
     if value > 0 and abs(math.log(value) - total / value) <= near:
         return "exponential", value
     return "other", 1.0
@@ -226,7 +235,7 @@ class _Part:
     def _asked_for(self, following: tuple[Tensor, Tensor] | None) -> Tensor:
         """The positions whose target a loss asks for, among those that other terms touch too."""
         weights = self.counted.weights.abs()
-        asked = weights >= FAINT * weights.max() if len(weights) else weights > 0
+        asked = weights >= MIN_WEIGHT_SHARE * weights.max() if len(weights) else weights > 0
         if following is not None:
             inside, next_tokens = following
             asked[inside] &= self.counted.targets[inside] == next_tokens

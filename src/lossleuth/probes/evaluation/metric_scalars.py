@@ -1,4 +1,4 @@
-"""The single numbers that come out of evaluated batches, read by the program or left over.
+"""The scalars computed from evaluated batches, whether the program reads them or not.
 
 A number is left over where it is handed on in another way than being read: to numpy, or kept.
 """
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from lossleuth.tape.tape import Operation, Read, Tape
 
-MOST_SCALARS = 512
+# Numbers of one evaluation that are examined. Picked by hand.
+MAX_SCALARS = 512
 _NONE: frozenset[int] = frozenset()
 
 
@@ -66,7 +67,7 @@ def metric_scalars(tape: Tape, logits: Mapping[int, int]) -> list[MetricScalar]:
     for number, (operation, of) in left.items():
         at = len(tape.operations)
         found.append((number, at, of, _told(operation.place), False, None))
-    return _numbered(found[:MOST_SCALARS])
+    return _numbered(found[:MAX_SCALARS])
 
 
 def _is_single(tape: Tape, number: int) -> bool:
@@ -90,5 +91,13 @@ def _numbered(
             continue
         known[tensor] = len(known)
         batches = tuple(sorted(of))
-        scalars[tensor, at] = MetricScalar(tensor, at, batches, place, read, value, known[tensor])
+        scalars[tensor, at] = MetricScalar(
+            tensor=tensor,
+            at=at,
+            batches=batches,
+            place=place,
+            read=read,
+            value=value,
+            ordinal=known[tensor],
+        )
     return list(scalars.values())

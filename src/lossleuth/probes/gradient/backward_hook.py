@@ -13,23 +13,23 @@ from typing import Any
 from lossleuth.findings.gradient import BackwardHook
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import distance, norm
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.gradients import shared_gradients
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Backward, Window
 from lossleuth.torch_internals import ModuleHookFunction
 
 
 def backward_hooks(window: Window, run: Backward) -> list[BackwardHook]:
-    """All tensors with hooks, those nearest to the loss first: errors flow on from there."""
+    """All tensors with hooks, those nearest to the loss first: errors flow back from there."""
     tape, used = window.tape, run.added()
     modules = [_of_module(tape, name, places) for name, places in window.module_hooks.items()]
     if not tape.hooks:
         return modules
     numbers = sorted(tape.hooks, key=lambda i: (i in tape.leaves, -i))
     try:
-        true = shared_gradients(window, run, wide=True).gradients
-        noisy = shared_gradients(window, run, wide=False).gradients
+        true = shared_gradients(window, run, float64=True).gradients
+        noisy = shared_gradients(window, run, float64=False).gradients
     except CannotReplay as reason:
         return [
             BackwardHook(_name(window, i), _places(tape, i), None, None, untested=str(reason))
@@ -56,7 +56,7 @@ def _of_module(tape: Tape, name: str, places: tuple[str, ...]) -> BackwardHook:
         and tape.operations[call.first].module == name
     ]
     if not calls:
-        reason = "a module's hook whose call was not seen: see the functions"
+        reason = "the call of the module's hook was not recorded; see the custom functions"
         return BackwardHook(f"module {name}", places, None, None, untested=reason)
     errors = []
     for call in calls:

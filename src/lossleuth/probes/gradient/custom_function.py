@@ -1,4 +1,4 @@
-"""Does the backward of each custom autograd function belong to its forward?
+"""Is the backward of each custom autograd function the derivative of its forward?
 
 What the function's backward was given and gave is known from the run. The truth is the derivative
 of the operations that its forward really did, taken by torch in float64.
@@ -18,15 +18,15 @@ from lossleuth.probes.probe import Probe
 from lossleuth.source_lines import line_of_result
 from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.replay.distance import distance, norm
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.opacity import is_straight_through, opaque_calls
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import FunctionCall, Ref, Tape
 from lossleuth.tape.window import Window
 
 
 def custom_functions(window: Window) -> list[CustomFunction]:
-    """All calls whose backward has run, the worst first."""
+    """All calls whose backward ran, the worst first."""
     tape = window.tape
     opaque = opaque_calls(tape)
     found = [
@@ -39,18 +39,17 @@ def custom_functions(window: Window) -> list[CustomFunction]:
 
 def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> CustomFunction:
     file, line = _source(call)
-    where = None if call.place is None else str(call.place)
     reason = None
     try:
         if opaque:
             error, floor, reason = _by_differences(tape, call)
             if reason is None:
-                return CustomFunction(call.name, file, line, where, error, floor)
+                return CustomFunction(call.name, file, line, error, floor)
             reason = f"opaque at {file}:{line}: {reason}"
         else:
             gave = _by_input(call)
-            true = _derivative(tape, call, wide=True)
-            noisy = _derivative(tape, call, wide=False)
+            true = _derivative(tape, call, float64=True)
+            noisy = _derivative(tape, call, float64=False)
             size = norm(true.values())
             errors = [distance(gave.get(i), true[i]) for i in true]
             floors = [distance(noisy.get(i), true[i]) for i in true]
@@ -59,12 +58,10 @@ def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> CustomFunction:
             through = is_straight_through(tape, call)
             if errors:
                 line = _line_of(call, list(true)[errors.index(max(errors))]) or line
-            return CustomFunction(
-                call.name, file, line, where, error, floor, untested=None, straight_through=through
-            )
+            return CustomFunction(call.name, file, line, error, floor, straight_through=through)
     except CannotReplay as error_of_replay:
         reason = str(error_of_replay)
-    return CustomFunction(call.name, file, line, where, math.nan, math.nan, untested=reason)
+    return CustomFunction(call.name, file, line, math.nan, math.nan, untested=reason)
 
 
 def _by_differences(tape: Tape, call: FunctionCall) -> tuple[float, float, str | None]:
@@ -72,7 +69,7 @@ def _by_differences(tape: Tape, call: FunctionCall) -> tuple[float, float, str |
     given = {n: call.given[p] for p, n in call.outputs.items() if p < len(call.given or [])}  # type: ignore[index]  # a call that has run
     gave = _by_input(call)
     wanted = [i for i, gradient in gave.items() if gradient is not None]
-    values = Replay(tape, wide=False, gradients=False).run(
+    values = Replay(tape, float64=False, gradients=False).run(
         list(dict.fromkeys(call.inputs)), before=call.first
     )
     positions = sorted(call.outputs)
@@ -86,7 +83,7 @@ def _by_differences(tape: Tape, call: FunctionCall) -> tuple[float, float, str |
 
     def loss(*inputs: Tensor) -> float:
         moved = dict(zip(wanted, inputs, strict=True))
-        with neutral(wide=False, gradients=False):
+        with neutral(float64=False, gradients=False):
             out = call.cls.apply(*decoded(call.arguments, moved))
         outs = out if isinstance(out, list | tuple) else (out,)
         total = 0.0
@@ -122,11 +119,11 @@ def _by_input(call: FunctionCall) -> dict[int, Tensor | None]:
     return found
 
 
-def _derivative(tape: Tape, call: FunctionCall, *, wide: bool) -> dict[int, Tensor]:
-    before = Replay(tape, wide=wide, gradients=False)
+def _derivative(tape: Tape, call: FunctionCall, *, float64: bool) -> dict[int, Tensor]:
+    before = Replay(tape, float64=float64, gradients=False)
     inputs = list(dict.fromkeys(call.inputs))
     values = before.run(inputs, before=call.first)
-    replay = Replay(tape, wide=wide, cuts=Cuts.OPENED)
+    replay = Replay(tape, float64=float64, cuts=Cuts.OPENED)
     leaves: dict[int, Tensor] = {}
     with torch.inference_mode(mode=False):
         for number in inputs:
@@ -153,27 +150,29 @@ def _derivative(tape: Tape, call: FunctionCall, *, wide: bool) -> dict[int, Tens
         if seed is not None and outputs[number].requires_grad
     ]
     needed = {i: leaf for i, leaf in leaves.items() if i in inputs and leaf.requires_grad}
-    live = {i: leaf for i, leaf in needed.items() if _was_live(tape, call, i)}
-    if not pairs or not live:
+    trainable = {i: leaf for i, leaf in needed.items() if _required_grad(tape, call, i)}
+    if not pairs or not trainable:
         raise CannotReplay(f"the recorded forward of {call.name} has no derivative")
     found = torch.autograd.grad(
-        [o for o, _ in pairs], list(live.values()), [s for _, s in pairs], allow_unused=True
+        [o for o, _ in pairs], list(trainable.values()), [s for _, s in pairs], allow_unused=True
     )
     return {
-        number: torch.zeros_like(live[number]).double() if gradient is None else gradient.double()
-        for number, gradient in zip(live, found, strict=True)
+        number: torch.zeros_like(trainable[number]).double()
+        if gradient is None
+        else gradient.double()
+        for number, gradient in zip(trainable, found, strict=True)
     }
 
 
-def _was_live(tape: Tape, call: FunctionCall, number: int) -> bool:
-    """Whether the program wanted a gradient for this input: then its backward gave one."""
+def _required_grad(tape: Tape, call: FunctionCall, number: int) -> bool:
+    """Whether this input required a gradient, so that the backward gave one."""
     for given, gradient in zip(call.inputs, call.gave or (), strict=False):
         if given == number and gradient is not None:
             return True
     wanted = number in tape.parameters
     for operation in tape.operations[call.first : call.last + 1]:
         if number in operation.inputs:
-            return wanted or operation.live[operation.inputs.index(number)]
+            return wanted or operation.requires_grad[operation.inputs.index(number)]
     return wanted
 
 

@@ -15,10 +15,10 @@ import torch
 from lossleuth.findings.gradient import GradientTruth, ParameterTruth
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import compared, norm
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.gradients import replayed_gradients as replayed_gradients
 from lossleuth.tape.replay.gradients import shared_gradients
 from lossleuth.tape.replay.opacity import hidden_parameters
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.window import Backward, Window, dense
 
 
@@ -26,13 +26,14 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
     """Compare what a backward pass added to each gradient with the truth."""
     earlier = window.backwards[: window.backwards.index(run) + 1]
     if any(other.creates_graph for other in earlier):
-        reason = "the loss may depend on a gradient (of higher order), which is not recorded"
-        return GradientTruth(nan, nan, nan, nan, nan, (), untested=reason)
+        return _untested(
+            "the loss may depend on a gradient (of higher order), which is not recorded"
+        )
     try:
-        true = shared_gradients(window, run, wide=True).gradients
-        noisy = shared_gradients(window, run, wide=False).gradients
+        true = shared_gradients(window, run, float64=True).gradients
+        noisy = shared_gradients(window, run, float64=False).gradients
     except CannotReplay as reason:
-        return GradientTruth(nan, nan, nan, nan, nan, (), untested=str(reason))
+        return _untested(str(reason))
     roots = [root for root in run.roots if root is not None]
     hidden = hidden_parameters(window.tape, roots, run.at)
     found = {i: compared(run.added_to(i), true.get(i), noisy.get(i)) for i in run.after}
@@ -40,38 +41,45 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
     sizes = {i: found[i].true if i in found else norm([true.get(i)]) for i in run.before}
     whole = math.hypot(*(size for number, size in sizes.items() if number not in hidden))
     unit = whole or 1.0
-    every = tuple(
-        ParameterTruth(
+    every = {
+        number: ParameterTruth(
             window.name_of(number),
             gap.error / unit,
             math.hypot(gap.noise, _lost_in_sum(run, number)) / unit,
-            gap.used,
-            sizes.get(number, 0.0),
-            hidden.get(number),
+            untested=hidden.get(number),
         )
         for number, gap in found.items()
         if run.after[number] is not None or true.get(number) is not None
-    )
-    tested = [row for row in every if row.untested is None]
+    }
+    parameters = tuple(every.values())
+    tested = {number: row for number, row in every.items() if row.untested is None}
     if not tested:
-        return GradientTruth(
-            nan, nan, nan, nan, nan, every, untested=every[0].untested if every else "none"
+        why = parameters[0].untested if parameters else None
+        return _untested(why or "no parameter got a gradient", parameters)
+    # The dot product, from the three sides of a triangle, which are known already.
+    dot = (
+        sum(
+            found[i].used ** 2 + sizes.get(i, 0.0) ** 2 - (row.error * unit) ** 2
+            for i, row in tested.items()
         )
-    # Of two sides and the third of a triangle, which are known already.
-    dot = sum(r.used_norm**2 + r.true_norm**2 - (r.error * unit) ** 2 for r in tested) / 2
-    size = math.hypot(*(row.used_norm for row in tested))
-    return GradientTruth(
-        math.hypot(*(row.error for row in tested)),
-        math.hypot(*(row.floor for row in tested)),
-        dot / (size * whole) if size and whole else math.nan,
-        dot / whole**2 if whole else math.nan,
-        dot / size**2 if size else math.nan,
-        every,
+        / 2
     )
+    size = math.hypot(*(found[i].used for i in tested))
+    return GradientTruth(
+        error=math.hypot(*(row.error for row in tested.values())),
+        floor=math.hypot(*(row.floor for row in tested.values())),
+        cosine=dot / (size * whole) if size and whole else nan,
+        scale=dot / whole**2 if whole else nan,
+        parameters=parameters,
+    )
+
+
+def _untested(reason: str, parameters: tuple[ParameterTruth, ...] = ()) -> GradientTruth:
+    return GradientTruth(nan, nan, nan, nan, parameters, untested=reason)
 
 
 def _lost_in_sum(run: Backward, number: int) -> float:
-    """What rounding takes when a gradient is added to a larger one that was there before."""
+    """What rounding loses when a gradient is added to a larger one."""
     before, after = run.before.get(number), run.after.get(number)
     if before is None or after is None or run.returned or not after.is_floating_point():
         return 0.0

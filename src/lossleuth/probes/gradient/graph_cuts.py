@@ -1,4 +1,4 @@
-"""Where a true gradient exists and the program lets none through, by line.
+"""Lines where the program cuts off a gradient that exists.
 
 A cut may well be meant: a teacher without gradients, a straight-through estimator. So this names
 the lines and what hangs on them, and blames nobody.
@@ -9,20 +9,21 @@ from __future__ import annotations
 from lossleuth.findings.gradient import Cut, GraphCuts
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import distance, norm
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.gradients import opened_gradients, shared_gradients
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 
-# Below this share of the opened gradient a cut changes nothing that rounding would not.
-NOTHING = 1e-9
+# A cut that changes less than this share of the opened gradient changes no more than rounding in
+# float64 does. Picked by hand.
+MIN_CHANGED_SHARE = 1e-9
 
 
 def graph_cuts(window: Window, run: Backward) -> GraphCuts:
-    """Open every cut in thought and compare."""
+    """Replay with every cut opened and compare."""
     tape = window.tape
     try:
-        kept = shared_gradients(window, run, wide=True).gradients
+        kept = shared_gradients(window, run, float64=True).gradients
         opened = opened_gradients(window, run)
     except CannotReplay as reason:
         return GraphCuts(None, (), (), (), untested=str(reason))
@@ -36,7 +37,7 @@ def graph_cuts(window: Window, run: Backward) -> GraphCuts:
     lost = 0.0
     for number in numbers:
         gap = distance(kept[number], opened[number])
-        if gap > NOTHING * whole:
+        if gap > MIN_CHANGED_SHARE * whole:
             lost += gap**2
             here = starved if kept[number] is None else changed
             here.append(window.name_of(number))
@@ -46,17 +47,22 @@ def graph_cuts(window: Window, run: Backward) -> GraphCuts:
 
 
 def _places(tape: Tape, run: Backward) -> tuple[Cut, ...]:
-    """Operations that use as dead what was made from something live."""
+    """Operations that detach: their input was made from something that requires a gradient."""
     roots = [root for root in run.roots if root is not None]
     operations = tape.needed_for(roots, run.at)
     fed = tape.fed_by_parameters(operations)
-    alive = {i for op in operations for i, live in zip(op.inputs, op.live, strict=True) if live}
+    with_grad = {
+        i
+        for op in operations
+        for i, needs in zip(op.inputs, op.requires_grad, strict=True)
+        if needs
+    }
     found: dict[Cut, None] = {}
     for operation in operations:
         if operation.function is not None:
             continue
-        ends = operation.outputs and not any(o in alive for o in operation.outputs)
-        if ends and any(i in fed and _is_live(operation, i) for i in operation.inputs):
+        ends = operation.outputs and not any(o in with_grad for o in operation.outputs)
+        if ends and any(i in fed and _requires_grad(operation, i) for i in operation.inputs):
             place = operation.place
             file, line = (None, None) if place is None else (place.file, place.line)
             if not any(o in roots for o in operation.outputs):
@@ -65,7 +71,7 @@ def _places(tape: Tape, run: Backward) -> tuple[Cut, ...]:
 
 
 def _copied(tape: Tape, operations: list[Operation]) -> list[Cut]:
-    """Where a copy that torch does not know of is used first."""
+    """The first use of a copy made outside torch."""
     found: dict[int, Cut] = {}
     for operation in operations:
         for number in operation.inputs:
@@ -76,8 +82,8 @@ def _copied(tape: Tape, operations: list[Operation]) -> list[Cut]:
     return list(found.values())
 
 
-def _is_live(operation: Operation, number: int) -> bool:
-    return operation.live[operation.inputs.index(number)]
+def _requires_grad(operation: Operation, number: int) -> bool:
+    return operation.requires_grad[operation.inputs.index(number)]
 
 
 PROBE = Probe(GraphCuts, lambda a: [graph_cuts(a.window, run) for run in a.backwards])

@@ -1,4 +1,4 @@
-"""Does what is differentiated ask of the logits what cross-entropy asks?
+"""Is the gradient of the logits that of cross-entropy?
 
 The gradient of the differentiated loss with respect to the logits is compared with that of the
 mean cross-entropy of the same targets: softmax minus one-hot over the number of targets. Their
@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from lossleuth.findings.gradient import LogitGradient
 from lossleuth.probes.probe import Probe
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import recorded_value, roles_of
 from lossleuth.tape.window import Backward, Window
 
@@ -27,10 +27,10 @@ def logit_gradient(window: Window, run: Backward) -> LogitGradient:
     """Compare for one backward pass."""
     tape = window.tape
     if any(root is None for root in run.roots):
-        return LogitGradient(None, None, 0, None, untested="the loss was made before the window")
+        return _untested("the loss was computed before recording began")
     roles = roles_of(tape, run)
     if roles.scores is None or roles.targets is None or roles.scores_at is None:
-        return LogitGradient(None, None, 0, None, untested="no logits and targets were found")
+        return _untested("no logits and targets were found")
     try:
         replay = Replay(tape)
         scores = replay.run([roles.scores], before=roles.scores_at)[roles.scores]
@@ -54,28 +54,28 @@ def logit_gradient(window: Window, run: Backward) -> LogitGradient:
             used = used * float(seed)
         targets = recorded_value(tape, roles.targets, run.at)
     except CannotReplay as reason:
-        return LogitGradient(None, None, 0, None, untested=str(reason))
+        return _untested(str(reason))
     rows = scores.detach().movedim(roles.class_axis, -1).reshape(-1, scores.shape[roles.class_axis])
     flat = used.movedim(roles.class_axis, -1).reshape(rows.shape)
     targets = targets.reshape(-1)
     if len(targets) != len(rows):
-        return LogitGradient(
-            None, None, 0, None, untested="as many targets as rows of logits expected"
-        )
+        return _untested("the number of targets is not the number of rows of logits")
     ignored = -100 if roles.ignored is None else roles.ignored
     counted = (targets != ignored) & (targets >= 0) & (targets < rows.shape[1])
     count = int(counted.sum())
     if not count:
-        return LogitGradient(None, None, 0, None, untested="no target is supervised")
+        return _untested("no target is supervised")
     rows = rows.requires_grad_()
     loss = F.cross_entropy(rows[counted], targets[counted].long())
     (own,) = torch.autograd.grad(loss, [rows])
     dot, size, other = float((flat * own).sum()), float(own.norm()), float(flat.norm())
     if not size or not other:
-        return LogitGradient(
-            None, None, count, float(loss.detach()), untested="a gradient of the logits is zero"
-        )
-    return LogitGradient(dot / (size * other), dot / size**2, count, float(loss.detach()))
+        return _untested("a gradient of the logits is zero", count)
+    return LogitGradient(dot / (size * other), dot / size**2, count)
+
+
+def _untested(reason: str, count: int = 0) -> LogitGradient:
+    return LogitGradient(None, None, count, untested=reason)
 
 
 PROBE = Probe(LogitGradient, lambda a: logit_gradients(a.window))

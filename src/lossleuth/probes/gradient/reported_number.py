@@ -1,4 +1,4 @@
-"""Is what the program reports what it follows?
+"""Is the number that the program reports the loss that it differentiates?
 
 Scalars that the user's own code reads are what the user sees. For each that depends on the
 parameters, its gradient is compared with that of the differentiated loss: a cosine near 1 means
@@ -15,16 +15,19 @@ from torch import Tensor
 
 from lossleuth.findings.gradient import ReportedNumber
 from lossleuth.probes.probe import Probe
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.gradients import opened_gradients
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Backward, Gradients, Window, dense
 
-# What a number is taken through on its way to being read.
-_SAME = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
-MOST_READS = 8
-MOST_RUNS = 4
+# Operations that a number goes through without changing.
+KEEPS_VALUE = ("detach", "alias", "clone", "view", "_to_copy", "squeeze", "reshape")
+# Numbers that the user reads, and backward passes, that are compared in one step: each pair costs
+# a replay. Picked by hand.
+MAX_READS = 8
+MAX_BACKWARDS = 4
 
 
 def reported_numbers(window: Window) -> list[ReportedNumber]:
@@ -36,7 +39,7 @@ def reported_numbers(window: Window) -> list[ReportedNumber]:
     found: list[ReportedNumber] = []
     seen: set[int] = set()
     followed: list[Tensor] = []
-    for run in window.backwards[:MOST_RUNS]:
+    for run in window.backwards[:MAX_BACKWARDS]:
         with suppress(CannotReplay):
             followed.append(_flat(tape, run, opened_gradients(window, run)))
     if not followed:
@@ -45,38 +48,33 @@ def reported_numbers(window: Window) -> list[ReportedNumber]:
     makers = tape.makers()
     last = window.backwards[-1]
     for read in tape.reads:
-        if not read.by_user or read.tensor in seen or len(found) >= MOST_READS:
+        if not read.by_user or read.tensor in seen or len(found) >= MAX_READS:
             continue
         if not tape.layouts[read.tensor].dtype.is_floating_point:
             continue
         seen.add(read.tensor)
-        # Computed without gradients altogether: an evaluation, which nobody claims to follow.
+        # Computed without gradients: an evaluation.
         if not _has_graph(tape, read.tensor, read.at):
             continue
         place = None if read.place is None else str(read.place)
         if _moved_from(makers, read.tensor) in followed_from:
-            found.append(ReportedNumber(float(read.value), place, 1.0, 1.0))
+            found.append(ReportedNumber(place, 1.0))
             continue
         try:
             own = _gradient(tape, last, [read.tensor], read.at)
         except CannotReplay as reason:
             if _depends(tape, read.tensor, read.at):
-                found.append(
-                    ReportedNumber(float(read.value), place, None, None, untested=str(reason))
-                )
+                found.append(ReportedNumber(place, None, untested=str(reason)))
             continue
-        pairs = [_compared(own, other) for other in followed if len(other) == len(own)]
-        if pairs and float(own.norm()):
-            cosine, scale = max(pairs)
-            found.append(ReportedNumber(float(read.value), place, cosine, scale))
+        cosines = [_cosine(own, other) for other in followed if len(other) == len(own)]
+        if cosines and float(own.norm()):
+            found.append(ReportedNumber(place, max(cosines)))
     return found
 
 
-def _compared(own: Tensor, other: Tensor) -> tuple[float, float]:
-    """Cosine and scale of one gradient against another."""
-    dot, size = float(own @ other), float(other.norm())
-    product = float(own.norm()) * size
-    return (dot / product, dot / size**2) if product else (0.0, 0.0)
+def _cosine(own: Tensor, other: Tensor) -> float:
+    product = float(own.norm()) * float(other.norm())
+    return float(own @ other) / product if product else 0.0
 
 
 def _gradient(tape: Tape, run: Backward, wanted: list[int], before: int) -> Tensor:
@@ -86,7 +84,7 @@ def _gradient(tape: Tape, run: Backward, wanted: list[int], before: int) -> Tens
     made = replay.run(wanted, before=before, leaves=leaves)
     total = [made[i].sum() for i in wanted if made[i].requires_grad]
     if not total:
-        raise CannotReplay("it does not depend on the parameters")
+        raise CannotReplay("the number does not depend on the parameters")
     found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
     return _flat(tape, run, dict(zip(leaves, found, strict=True)))
 
@@ -103,18 +101,21 @@ def _flat(tape: Tape, run: Backward, gradients: Gradients) -> Tensor:
 
 
 def _moved_from(makers: dict[int, Operation], number: int) -> int:
-    """Back through mere movement: the same number under another name."""
-    while (maker := makers.get(number)) is not None and maker.name in _SAME and maker.inputs:
-        number = maker.inputs[0]
-    return number
+    """Back through movement: the same number under another name."""
+
+    def source(moved: int) -> int | None:
+        maker = makers.get(moved)
+        return maker.inputs[0] if maker and maker.name in KEEPS_VALUE and maker.inputs else None
+
+    return origin(number, source)
 
 
 def _has_graph(tape: Tape, number: int, before: int) -> bool:
     """Whether any result on the way, views of leaves apart, was part of a graph."""
     return any(
-        live and tape.groups[i] not in tape.leaves
+        needs_grad and tape.groups[i] not in tape.leaves
         for operation in tape.needed_for([number], before)
-        for i, live in zip(operation.inputs, operation.live, strict=True)
+        for i, needs_grad in zip(operation.inputs, operation.requires_grad, strict=True)
     )
 
 

@@ -1,4 +1,4 @@
-"""Is there a gradient left from before the step?"""
+"""Is a gradient left over from the previous step?"""
 
 from __future__ import annotations
 

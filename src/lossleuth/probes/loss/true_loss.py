@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.probes.probe import Probe
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.alignment import alignment, row_places
 from lossleuth.tape.roles.loss_roles import supervised_roles
 from lossleuth.tape.roles.roles import (
@@ -27,8 +27,8 @@ from lossleuth.tape.roles.roles import (
 )
 from lossleuth.tape.window import Window
 
-# Logits that differ by no more than rounding.
-CONSTANT = 1e-6
+# Logits with this standard deviation or less are all the same but for rounding. Picked by hand.
+MAX_CONSTANT_STD = 1e-6
 
 
 @dataclass(frozen=True)
@@ -37,26 +37,24 @@ class CrossEntropy:
 
     mean: Tensor
     count: int
-    # Whether the targets are the program's own, or were taken from its input.
-    own_targets: bool
     # A row of logits for each target, counted or not.
     rows: Tensor
 
 
 def true_loss(window: Window) -> TrueLoss:
-    """Measure it, or say why it cannot be."""
+    """Measure it, or say why not."""
     try:
         found = cross_entropy(window, dropout=False, gradients=False)
     except CannotReplay as reason:
-        return TrueLoss(None, 0, None, own_targets=False, logits_std=None, untested=str(reason))
+        return TrueLoss(None, 0, None, logits_std=None, untested=str(reason))
     spread = float(found.rows[torch.isfinite(found.rows)].std())
-    size = _gradient_size(window) if spread <= CONSTANT else None
+    size = _gradient_size(window) if spread <= MAX_CONSTANT_STD else None
     loss, classes = float(found.mean), found.rows.shape[1]
-    return TrueLoss(loss, found.count, classes, found.own_targets, spread, gradient=size)
+    return TrueLoss(loss, found.count, classes, spread, gradient=size)
 
 
 def _gradient_size(window: Window) -> float | None:
-    """How much of a gradient the true loss has, with every cut opened."""
+    """The norm of the true loss's gradient, with every cut opened."""
     tape = window.tape
     held = {id(p) for update in window.updates for p in update.parameters}
     numbers = [i for i, t in tape.leaves.items() if id(t) in held or i in tape.parameters]
@@ -82,33 +80,30 @@ def cross_entropy(
     """The mean cross-entropy of the step's supervised targets, with other leaves if given."""
     roles = supervised_roles(window, pick)
     rows = logit_rows(window, roles, leaves, dropout=dropout, gradients=gradients)
-    targets, own = true_targets(window, roles)
-    return cross_entropy_of(rows, targets, roles.ignored, own_targets=own)
+    return cross_entropy_of(rows, true_targets(window, roles), roles.ignored)
 
 
-def true_targets(window: Window, roles: Roles) -> tuple[Tensor, bool]:
-    """What a language model is meant to aim at, and whether the program does."""
+def true_targets(window: Window, roles: Roles) -> Tensor:
+    """The targets a language model should have: the program's own, or else the next tokens."""
     if roles.targets is None:
-        return _next_tokens(window, roles), False
+        return _next_tokens(window, roles)
     found = alignment(window, roles)
     if found.untested is None and found.offset not in (1, None):
-        return _next_tokens(window, roles), False
-    return target_values(window, roles), True
+        return _next_tokens(window, roles)
+    return target_values(window, roles)
 
 
-def cross_entropy_of(
-    rows: Tensor, targets: Tensor, ignored: int | None, *, own_targets: bool = True
-) -> CrossEntropy:
+def cross_entropy_of(rows: Tensor, targets: Tensor, ignored: int | None) -> CrossEntropy:
     """The mean over the targets that count."""
     targets = targets.reshape(-1)
     if len(targets) != len(rows):
-        raise CannotReplay("as many targets as rows of logits expected")
+        raise CannotReplay("the number of targets is not the number of rows of logits")
     counted = is_supervised(targets, ignored, rows.shape[1])
     count = int(counted.sum())
     if not count:
         raise CannotReplay("no target is supervised")
     mean = F.cross_entropy(rows[counted], targets[counted].long())
-    return CrossEntropy(mean, count, own_targets, rows)
+    return CrossEntropy(mean, count, rows)
 
 
 def is_supervised(targets: Tensor, ignored: int | None, classes: int) -> Tensor:
@@ -129,7 +124,7 @@ def logit_rows(
     dropout: bool = True,
     gradients: bool = True,
 ) -> Tensor:
-    """The logits made again, a row for each target."""
+    """The replayed logits, a row for each target."""
     assert roles.scores is not None
     replay = Replay(window.tape, gradients=gradients, dropout=dropout, cuts=Cuts.OPENED)
     scores = replay.run([roles.scores], before=roles.scores_at, leaves=leaves)[roles.scores]
@@ -143,21 +138,21 @@ def target_values(window: Window, roles: Roles) -> Tensor:
 
 
 def targets_by_place(window: Window, roles: Roles) -> Tensor:
-    """What each place of the tokens is to predict, as the tokens lie; -100 where that is unknown.
+    """The target of each token position; -100 where it is unknown.
 
     The program's own targets where those are the next tokens, else the next tokens themselves.
     """
     tokens = token_values(window.tape, roles)
     if tokens is None or tokens.dim() != 2:
-        raise CannotReplay("the tokens are not rows of positions")
+        raise CannotReplay("the tokens are not a batch of sequences")
     found = torch.full(tokens.shape, -100, dtype=torch.long)
     if roles.targets is None:
         found[:, :-1] = tokens[:, 1:]
         return found
-    targets = true_targets(window, roles)[0].reshape(-1)
+    targets = true_targets(window, roles).reshape(-1)
     places = row_places(window, roles, tokens)
     if len(places) != len(targets):
-        raise CannotReplay("as many targets as rows of logits expected")
+        raise CannotReplay("the number of targets is not the number of rows of logits")
     counted = is_supervised(targets, roles.ignored, roles.vocabulary or 0)
     found.view(-1)[places[counted]] = targets[counted].long()
     return found
@@ -167,7 +162,7 @@ def _next_tokens(window: Window, roles: Roles) -> Tensor:
     """For each row of logits the token that follows it; the ignored one at the end of a row."""
     tokens = token_values(window.tape, roles)
     if tokens is None or tokens.dim() != 2:
-        raise CannotReplay("the targets are not the next tokens, and those are not known")
+        raise CannotReplay("the targets are not the next tokens, and the next tokens are unknown")
     places = row_places(window, roles, tokens)
     ignored = -100 if roles.ignored is None else roles.ignored
     following = torch.full_like(tokens, ignored)

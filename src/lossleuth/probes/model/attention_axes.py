@@ -12,17 +12,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import MOVES, Roles
 from lossleuth.tape.tape import Operation, Ref, Tape
+from lossleuth.tape.walk_back import walk_back
 
 _PRODUCTS = frozenset(("bmm", "mm", "matmul", "baddbmm"))
 _DROPOUTS = frozenset(("native_dropout", "dropout"))
-# Sums are taken in the program's own precision or better.
-_NEAR_ONE = 1e-3
-# Weights are looked at up to this size: more would take the memory of a second model.
-MOST_ELEMENTS = 1 << 24
+# How far a sum of weights may be from 1. Sums are taken in the program's own precision or better.
+# Picked by hand.
+MAX_DISTANCE_FROM_ONE = 1e-3
+# Elements of the largest weights that are examined: more would take the memory of a second model.
+MAX_WEIGHTS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def crossed_weights(tape: Tape, roles: Roles | None) -> list[tuple[str | None, i
         return []
     wanted = [roles.logits]
     # Nothing is dropped: sums are as they were before a dropout.
-    replay = Replay(tape, gradients=False, wide=False, dropout=False)
+    replay = Replay(tape, gradients=False, float64=False, dropout=False)
     try:
         made = replay.run(wanted, before=roles.run.at, kept={u.made for u in used})
     except CannotReplay:
@@ -62,7 +64,7 @@ def crossed_weights(tape: Tape, roles: Roles | None) -> list[tuple[str | None, i
 
 
 def _factors(tape: Tape, makers: dict[int, Operation], roles: Roles) -> list[_Used]:
-    """Factors of the products that the logits are made of."""
+    """Factors of the matrix products behind the logits."""
     assert roles.logits is not None
     found = []
     for operation in tape.needed_for([roles.logits], roles.run.at):
@@ -74,7 +76,7 @@ def _factors(tape: Tape, makers: dict[int, Operation], roles: Roles) -> list[_Us
             if rank < 2:
                 continue
             made, moved_from = _made_of(makers, factor)
-            if made in makers and _elements(tape, made) <= MOST_ELEMENTS:
+            if made in makers and _elements(tape, made) <= MAX_WEIGHTS:
                 contracted = rank - 1 if position == 0 else rank - 2
                 found.append(_Used(operation, factor, contracted, made, moved_from))
     return found
@@ -82,16 +84,17 @@ def _factors(tape: Tape, makers: dict[int, Operation], roles: Roles) -> list[_Us
 
 def _made_of(makers: dict[int, Operation], factor: int) -> tuple[int, int]:
     """Back through movement and dropout: what was made, and where movement began for good."""
-    number, moved_from, dropped = factor, factor, False
-    while (maker := makers.get(number)) is not None and maker.inputs:
-        if maker.name in _DROPOUTS:
-            moved_from, dropped = number, True
-        elif maker.name not in MOVES:
-            break
-        number = maker.inputs[0]
-        if not dropped:
-            moved_from = number
-    return number, moved_from
+
+    def source(number: int) -> int | None:
+        maker = makers.get(number)
+        if maker is None or not (maker.name in MOVES or maker.name in _DROPOUTS):
+            return None
+        return maker.inputs[0] if maker.inputs else None
+
+    way = list(walk_back(factor, source))
+    # The last dropout on the way back is the one that comes first in the program.
+    dropouts = [i for i in way[:-1] if makers[i].name in _DROPOUTS]
+    return way[-1], dropouts[-1] if dropouts else way[-1]
 
 
 def _is_crossed(tape: Tape, used: _Used, weights: Tensor) -> bool:
@@ -110,7 +113,7 @@ def _axes_of_ones(weights: Tensor) -> list[int]:
     if not (low >= 0 and high > 0) or bool(((weights == 0) | (weights == 1)).all()):
         return []
     wide = [axis for axis in range(weights.dim()) if weights.shape[axis] > 1]
-    return [a for a in wide if float((weights.sum(a) - 1).abs().max()) < _NEAR_ONE]
+    return [a for a in wide if float((weights.sum(a) - 1).abs().max()) < MAX_DISTANCE_FROM_ONE]
 
 
 def _arrives(tape: Tape, used: _Used, axis: int) -> bool:

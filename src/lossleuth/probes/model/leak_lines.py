@@ -1,4 +1,4 @@
-"""Where on the way to the logits a leak comes in, or the input is lost, operation by operation."""
+"""The line where a leak enters the logits, or where the input is lost."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor
 from lossleuth.places import is_library
 from lossleuth.probes.model.other_tokens import others_than
 from lossleuth.tape.op_schemas import tensors_in
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import Roles, token_values
 from lossleuth.tape.tape import Operation
 from lossleuth.tape.window import Window
@@ -21,8 +21,8 @@ Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
 
 # Results that never depend on the values that go in.
 _CONSTANT = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones")
-# A sum that moves by less than this share is rounding.
-ROUNDING = 1e-9
+# A float64 sum that moves by less than this share moves by rounding. Picked by hand.
+MAX_ROUNDING_SHARE = 1e-9
 
 
 def future_leak_place(window: Window, roles: Roles) -> str | None:
@@ -103,7 +103,7 @@ def _first_moved(
             continue
         other = after[number][1]
         scale = float(values.abs().max()) or 1.0
-        if float((values - other).abs().max()) > ROUNDING * scale:
+        if float((values - other).abs().max()) > MAX_ROUNDING_SHARE * scale:
             return _told(operation)
     return None
 
@@ -132,14 +132,14 @@ def _summaries(
 
 
 def _replayed(window: Window, roles: Roles, tokens: Tensor, each: Each) -> None:
-    """The way to the logits with these tokens, told operation by operation."""
+    """Replay up to the logits with these tokens, operation by operation."""
 
     def swap(number: int, there: Tensor) -> Tensor:
         same = number == roles.tokens_at
         return tokens.reshape(there.shape).to(there.dtype) if same else there
 
     assert roles.logits is not None and roles.tokens is not None
-    replay = Replay(window.tape, gradients=False, decided=False)
+    replay = Replay(window.tape, gradients=False, replay_choices=False)
     replay.run([roles.logits], before=roles.run.at, inputs={roles.tokens: swap}, each=each)
 
 

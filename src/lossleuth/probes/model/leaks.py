@@ -1,4 +1,4 @@
-"""What the logits depend on: later positions, other rows, or not the input at all.
+"""Do the logits depend on later positions, on other rows, or not on the input at all?
 
 Tokens are changed where the program looks them up, the step is replayed in float64, and the
 logits are compared. In a sound model a change at one position leaves every earlier position and
@@ -22,15 +22,16 @@ from lossleuth.probes.model.leak_lines import (
 )
 from lossleuth.probes.model.other_tokens import others_than
 from lossleuth.probes.probe import Probe
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.alignment import alignment, is_counted, supervision
 from lossleuth.tape.roles.roles import Roles, token_values
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Window
 
-# In units of the last digit.
-ROUNDING = 1e4
+# The rounding floor, in units of the last digit of the logits. Picked by hand: other tokens may
+# change how a kernel splits its work, and so the order of its sums.
+ROUNDING_FLOOR_ULPS = 1e4
 
 
 def leaks(window: Window, roles: Roles | None) -> Leaks:
@@ -39,28 +40,32 @@ def leaks(window: Window, roles: Roles | None) -> Leaks:
     if roles is not None and roles.features is not None:
         watched = roles.features.number
     if roles is None or watched is None or roles.tokens is None:
-        return Leaks(None, None, None, None, untested="no logits that depend on tokens were found")
+        return _untested("no logits that depend on tokens were found")
     tape, tokens = window.tape, token_values(window.tape, roles)
     if tokens is None or tokens.dim() != 2:
-        return Leaks(None, None, None, None, untested="the tokens are not rows of positions")
+        return _untested("the tokens are not a batch of sequences")
     shape = tape.layouts[watched].shape
     width = shape[-1] if roles.features is not None else roles.vocabulary or 1
     if math.prod(shape) != tokens.numel() * width or shape[-1] != width:
-        return Leaks(None, None, None, None, untested="the logits are not one row per token")
+        return _untested("there is not one row of logits for each token")
     found = alignment(window, roles)
     texts = _Texts(tape, roles, watched, tokens, found.time_axis)
     supervised = _supervised(window, roles, tokens)
     if texts.tokens.shape[1] < 2:
-        return Leaks(None, None, None, None, untested="the tokens are not rows of positions")
+        return _untested("the tokens are not a batch of sequences")
     try:
         measured = _measure(texts, supervised if found.time_axis else supervised.t())
     except CannotReplay as reason:
-        return Leaks(None, None, None, None, untested=str(reason))
+        return _untested(str(reason))
     asked_for_next = found.untested is not None or found.shares.get(1, 0.0) > 0.5
     if not asked_for_next and (measured.future or 0.0) > measured.floor:
-        # A model that sees its whole input may, if it is not asked for what comes next.
-        return replace(measured, future=None, beyond=measured.future)
+        # A model that is not asked for the next token may see its whole input.
+        return replace(measured, future=None)
     return measured
+
+
+def _untested(reason: str) -> Leaks:
+    return Leaks(None, None, None, None, untested=reason)
 
 
 @dataclass
@@ -72,7 +77,7 @@ class _Texts:
     watched: int
     recorded: Tensor
     time_axis: int
-    # What had to be done in less than float64.
+    # Operations that ran in less than float64.
     narrow: list[Operation] = field(default_factory=list)
 
     @property
@@ -81,7 +86,7 @@ class _Texts:
 
     def logits(self, tokens: Tensor) -> Tensor:
         """What is watched, as texts, positions and numbers, where these are looked up."""
-        replay = Replay(self.tape, gradients=False, decided=False)
+        replay = Replay(self.tape, gradients=False, replay_choices=False)
         given = tokens if self.time_axis else tokens.t()
 
         def swap(number: int, there: Tensor) -> Tensor:
@@ -97,7 +102,7 @@ class _Texts:
 
 
 def _supervised(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
-    """Which positions the loss takes notice of; all of them where that cannot be told."""
+    """Which positions are supervised; all of them if that is unknown."""
     try:
         _, places, targets = supervision(window, roles)
     except CannotReplay:
@@ -118,7 +123,7 @@ def _measure(texts: _Texts, supervised: Tensor) -> Leaks:
     changed = tokens.clone()
     changed[:, middle] = others_than(tokens, tokens[:, middle])
     moved = (texts.logits(changed) - before).abs().amax(-1) / unit
-    # What nobody asks for may see all: the first part of a text, for one.
+    # Positions that are not supervised, such as a prefix, may see everything.
     earlier = moved[:, :middle][supervised[:, :middle]]
     future = float(earlier.max()) if earlier.numel() else 0.0
     own = float(moved[:, middle].max())
@@ -132,15 +137,15 @@ def _measure(texts: _Texts, supervised: Tensor) -> Leaks:
         changed = tokens.clone()
         changed[:, [0, 1]] = tokens[:, [1, 0]]
         order = float((texts.logits(changed) - before).abs()[:, 2:].max()) / unit
-    # Some kernels know no float64; then their digits count.
-    floor = ROUNDING * 2.0 ** (-23 if texts.narrow else -52)
+    # Some kernels do not support float64; then their own precision sets the floor.
+    floor = ROUNDING_FLOOR_ULPS * 2.0 ** (-23 if texts.narrow else -52)
     return Leaks(future, batch, own, order, floor=floor)
 
 
 def located_leaks(analysis: Analysis) -> Leaks:
-    """Leaks, and for those that are there the place where they come in.
+    """Leaks, and the lines where they enter.
 
-    A place is looked for once in a run.
+    Each place is searched for once in a run.
     """
     window, roles, memory = analysis.window, analysis.roles, analysis.memory
     found = leaks(window, roles)

@@ -1,4 +1,4 @@
-"""Are softmaxes taken of scores, and over the axis that they are used along?"""
+"""Are softmaxes taken of logits, and over the axis that is summed over?"""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import torch
 from lossleuth.findings.model import Softmaxes
 from lossleuth.probes.model.attention_axes import crossed_weights
 from lossleuth.probes.probe import Probe
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import MOVES, PICKS, Roles
 from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Window
 
 
@@ -32,23 +33,36 @@ def softmaxes(window: Window, roles: Roles | None) -> Softmaxes:
         gap = float((scores.sum(roles.class_axis) - 1).abs().max())
     elsewhere = _is_picked_elsewhere(tape, operation, roles.class_axis)
     inner = _inner_place(tape, roles.scores)
-    return Softmaxes(gap, _in_place(window, roles), place, crossed, elsewhere, inner)
+    return Softmaxes(
+        probability_gap=gap,
+        classes_in_place=_in_place(window, roles),
+        place=place,
+        crossed=crossed,
+        picked_elsewhere=elsewhere,
+        inner_place=inner,
+    )
 
 
 def _inner_place(tape: Tape, number: int) -> str | None:
-    """Back through mere movement of numbers to a softmax that made them."""
+    """The line of the softmax that made these numbers, if they were only moved since."""
+    maker = inner_softmax(tape, number)
+    return None if maker is None or maker.place is None else str(maker.place)
+
+
+def inner_softmax(tape: Tape, number: int) -> Operation | None:
+    """The softmax that made these numbers, if they were only moved since."""
     makers = tape.makers()
-    while (maker := makers.get(number)) is not None and maker.inputs:
-        if maker.name in ("_softmax", "softmax"):
-            return None if maker.place is None else str(maker.place)
-        if maker.name not in MOVES:
-            return None
-        number = maker.inputs[0]
-    return None
+
+    def moved_from(moved: int) -> int | None:
+        maker = makers.get(moved)
+        return maker.inputs[0] if maker and maker.name in MOVES and maker.inputs else None
+
+    maker = makers.get(origin(number, moved_from))
+    return maker if maker is not None and maker.name in ("_softmax", "softmax") else None
 
 
 def _in_place(window: Window, roles: Roles) -> float | None:
-    """Send class numbers through what the logits went through, and see where they arrive."""
+    """Send class numbers the way of the logits: the share that arrives where it should."""
     tape = window.tape
     if roles.logits is None or roles.scores is None or roles.vocabulary is None:
         return None

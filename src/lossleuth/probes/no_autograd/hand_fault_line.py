@@ -1,4 +1,4 @@
-"""Where a backward pass that was written by hand goes wrong.
+"""The line where a hand-written backward pass goes wrong.
 
 Gradients of intermediate results are worked out on the way to those of parameters. As long as they
 equal true ones, everything before them is right; the first operation on such a right gradient whose
@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from lossleuth.probes.no_autograd.hand_parts import Truth, gradient_of, values_of
-from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.walk_back import origin
 
-# Numbers of intermediate results that are looked at.
-MOST_NUMBERS = 1 << 24
+# Elements of intermediate results that are compared: 128 MB in float64. Picked by hand.
+MAX_ELEMENTS = 1 << 24
 
 
 def fault_place(tape: Tape, truth: Truth, wrong: Sequence[int], tolerance: float) -> str | None:
@@ -48,14 +49,14 @@ def fault_place(tape: Tape, truth: Truth, wrong: Sequence[int], tolerance: float
 
 
 def _origin(tape: Tape, makers: dict[int, Operation], number: int, right: dict[int, int]) -> int:
-    """Back through mere factors to the first tensor of this direction."""
-    while True:
-        shape = tape.layouts[number].shape
-        before = [i for i in makers[number].inputs if tape.layouts[i].shape == shape]
-        nearer = next((i for i in before if i in right and i in makers and i != number), None)
-        if nearer is None:
-            return number
-        number = nearer
+    """Go back through scaling to the first tensor of this direction."""
+
+    def scaled_from(scaled: int) -> int | None:
+        shape = tape.layouts[scaled].shape
+        before = [i for i in makers[scaled].inputs if tape.layouts[i].shape == shape]
+        return next((i for i in before if i in right and i in makers and i != scaled), None)
+
+    return origin(number, scaled_from)
 
 
 def _right(
@@ -102,7 +103,7 @@ def _unlike_any(
 def _between(tape: Tape, truth: Truth) -> list[int]:
     """Intermediate results on the way from parameters to the loss, as far as they fit."""
     found: dict[int, None] = {}
-    room = MOST_NUMBERS
+    room = MAX_ELEMENTS
     end = tape.makers()[truth.loss].number + 1
     for operation in reversed(tape.needed_for([truth.loss], end)):
         for number in operation.outputs:

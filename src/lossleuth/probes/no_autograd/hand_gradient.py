@@ -1,4 +1,4 @@
-"""Gradients that the program made by hand, with no backward pass of torch.
+"""Gradients that the program computes by hand, without autograd.
 
 The loss is then a number that the script reads and that depends on what is updated. Its true
 gradient is compared with the one that the optimizer was given.
@@ -12,8 +12,8 @@ from torch import Tensor
 from lossleuth.findings.no_autograd import HandGradient
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import distance, norm
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Read
 from lossleuth.tape.window import Update, Window
 
@@ -35,8 +35,8 @@ def hand_gradients(window: Window) -> list[HandGradient]:
         if not read.by_user or not tape.layouts[read.tensor].dtype.is_floating_point:
             continue
         try:
-            true = _true(window, read, list(used), wide=True)
-            noisy = _true(window, read, list(used), wide=False)
+            true = _true(window, read, list(used), float64=True)
+            noisy = _true(window, read, list(used), float64=False)
         except CannotReplay:
             continue
         size, whole = norm(used.values()), norm(true.values())
@@ -46,9 +46,7 @@ def hand_gradients(window: Window) -> list[HandGradient]:
         error = sum(distance(used[i], true[i]) ** 2 for i in used) ** 0.5 / whole
         floor = sum(distance(noisy[i], true[i]) ** 2 for i in used) ** 0.5 / whole
         place = None if read.place is None else str(read.place)
-        value = float(read.value)
-        cosine, scale = dot / (size * whole), dot / whole**2
-        found.append(HandGradient(value, place, error, floor, cosine, scale))
+        found.append(HandGradient(place, error, floor, cosine=dot / (size * whole)))
     return sorted(found, key=lambda h: -h.cosine)
 
 
@@ -63,13 +61,13 @@ def _numbers(window: Window, update: Update) -> list[int | None]:
     return [numbers.get(id(parameter)) for parameter in update.parameters]
 
 
-def _true(window: Window, read: Read, numbers: list[int], *, wide: bool) -> dict[int, Tensor]:
+def _true(window: Window, read: Read, numbers: list[int], *, float64: bool) -> dict[int, Tensor]:
     tape = window.tape
-    replay = Replay(tape, wide=wide, cuts=Cuts.OPENED)
+    replay = Replay(tape, float64=float64, cuts=Cuts.OPENED)
     leaves = {i: replay.widened(tape.value(i).detach()).clone().requires_grad_() for i in numbers}
     made = replay.run([read.tensor], before=read.at, leaves=leaves)[read.tensor]
     if not made.requires_grad:
-        raise CannotReplay("it does not depend on what is updated")
+        raise CannotReplay("the number does not depend on any tensor that is updated")
     found = torch.autograd.grad(made.sum(), list(leaves.values()), allow_unused=True)
     return {
         i: torch.zeros_like(leaves[i]).double() if g is None else g.double()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 
 
@@ -154,7 +154,7 @@ def values_of(
     tape: Tape, numbers: Sequence[int], at: Mapping[int, Tensor] | None = None
 ) -> dict[int, Tensor]:
     """Tensors of the step in float64, also with its parameters somewhere else."""
-    replay = Replay(tape, wide=True, gradients=False)
+    replay = Replay(tape, float64=True, gradients=False)
     made = replay.run(list(numbers), leaves=dict(at or {}))
     return {i: t.detach().double() for i, t in made.items() if t.is_floating_point()}
 
@@ -167,14 +167,14 @@ def gradient_of(
     between: Sequence[int] = (),
 ) -> Truth:
     """The true gradient of a number, for parameters and for tensors between them and it."""
-    replay = Replay(tape, wide=True, cuts=Cuts.OPENED)
+    replay = Replay(tape, float64=True, cuts=Cuts.OPENED)
     values = at or {i: tape.value(i).detach() for i in parameters}
     with torch.inference_mode(mode=False):
         leaves = {i: v.double().clone().requires_grad_() for i, v in values.items()}
     end = tape.makers()[loss].number + 1
     made = replay.run([loss], before=end, leaves=leaves, kept=between)
     if not made[loss].requires_grad:
-        raise CannotReplay("it does not depend on what is updated")
+        raise CannotReplay("the number does not depend on any tensor that is updated")
     wanted = leaves | {i: made[i] for i in between if i in made and made[i].requires_grad}
     total = made[loss].sum()
     gradients = torch.autograd.grad(total, list(wanted.values()), allow_unused=True)

@@ -25,21 +25,24 @@ from lossleuth.probes.no_autograd.hand_parts import (
     values_of,
 )
 from lossleuth.probes.probe import Probe
-from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Window
 
-# Both sides are computed in float64: what is left between them is no rounding.
-EXACT = 1e-6
-# Updates that are made on the recorded batch, along either gradient, the first as long as the
-# program's own times each of these.
-FOLLOWED = 12
-LENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
-# What is smaller than this share of the whole gradient is rounding of zero.
-NOTHING = 1e-9
-MOST_SCALARS = 12
-# Where nothing is right: so many parameters, with a gradient of at least this cosine.
-FEWEST, ALIKE = 3, 0.1
+# Gradients that differ by more than this share are different. Both sides are in float64, so this is
+# far above rounding. Picked by hand.
+MAX_RELATIVE_ERROR = 1e-6
+# Updates that are made on the recorded batch along either gradient, and their lengths as multiples
+# of the program's own. Picked by hand.
+UPDATES_FOLLOWED = 12
+STEP_LENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
+# A gradient with less than this share of the whole is a rounded zero. Picked by hand.
+MIN_GRADIENT_SHARE = 1e-9
+# Numbers that are tried as the loss: each costs a replay. Picked by hand.
+MAX_SCALARS = 12
+# Where no gradient is right, a number counts as the loss if at least so many parameters follow a
+# gradient with at least this cosine. Picked by hand.
+MIN_PARAMETERS, MIN_COSINE = 3, 0.1
 
 
 @dataclass(frozen=True)
@@ -52,14 +55,14 @@ class _Match:
 
 
 def hand_step(window: Window, names: dict[int, str]) -> HandStep | None:
-    """What the window's own gradients are worth; None if there is no loss to be found."""
+    """Compare hand-written gradients with the true ones; None if no loss is found."""
     tape = window.tape
     parameters = parameters_of(tape)
     if not parameters:
         return None
     made = values_of(tape, sorted({i for p in parameters for i in p.made_of}))
     best: tuple[int, Truth, float, dict[int, list[_Match]]] | None = None
-    for scalar in scalars_of(tape, parameters)[:MOST_SCALARS]:
+    for scalar in scalars_of(tape, parameters)[:MAX_SCALARS]:
         try:
             truth = gradient_of(tape, scalar, [p.number for p in parameters])
         except CannotReplay:
@@ -82,18 +85,20 @@ def hand_step(window: Window, names: dict[int, str]) -> HandStep | None:
 
 def _is_likely(truth: Truth, matches: dict[int, list[_Match]], made: dict[int, Tensor]) -> bool:
     """Whether a number may be the loss though no parameter follows its gradient exactly."""
-    if len(matches) < FEWEST:
+    if len(matches) < MIN_PARAMETERS:
         return False
     dot = size = whole = 0.0
     for number, found in matches.items():
         true = truth.of[number]
-        best = max(found, key=lambda m: abs(m.factor) / max(m.rest, EXACT), default=None)
+        best = max(
+            found, key=lambda m: abs(m.factor) / max(m.rest, MAX_RELATIVE_ERROR), default=None
+        )
         if best is not None:
             value = made[best.number]
             dot += float((value * true).sum())
             size += float(value.norm()) ** 2
         whole += float(true.norm()) ** 2
-    return size > 0 and whole > 0 and abs(dot) > ALIKE * math.sqrt(size * whole)
+    return size > 0 and whole > 0 and abs(dot) > MIN_COSINE * math.sqrt(size * whole)
 
 
 def _compared(
@@ -114,37 +119,37 @@ def _compared(
         distances = {m.number: float((made[m.number] / factor - true).norm()) for m in found}
         if not distances:
             continue
-        parallel = [m.number for m in found if m.rest < EXACT]
+        parallel = [m.number for m in found if m.rest < MAX_RELATIVE_ERROR]
         # A multiple of the truth counts as it was made first; later ones have a rate in them.
         nearest = min(distances, key=lambda i: distances[i])
         used[number] = nearest
-        if parallel and distances[nearest] > EXACT * float(true.norm()):
+        if parallel and distances[nearest] > MAX_RELATIVE_ERROR * float(true.norm()):
             used[number] = min(parallel, key=lambda i: makers[i].number if i in makers else -1)
         whole = float(true.norm())
-        if distances[used[number]] > max(EXACT * whole, NOTHING * total):
+        if distances[used[number]] > max(MAX_RELATIVE_ERROR * whole, MIN_GRADIENT_SHARE * total):
             wrong.append(number)
         gap, size = math.hypot(gap, distances[used[number]]), math.hypot(size, whole)
     operation = makers[truth.loss]
     place = None
     if wrong:
-        place = fault_place(tape, truth, [used[i] for i in wrong], EXACT)
+        place = fault_place(tape, truth, [used[i] for i in wrong], MAX_RELATIVE_ERROR)
     right = [i for i in used if i not in wrong]
-    told = {i: names.get(i, f"a tensor of shape {tape.layouts[i].shape}") for i in used}
+    name_by_number = {i: names.get(i, f"a tensor of shape {tape.layouts[i].shape}") for i in used}
     own = along = None
     if wrong:
         own, along = _followed(window, truth, used, factor)
     return HandStep(
-        truth.value,
-        None if operation.place is None else str(operation.place),
-        operation.name,
-        tuple(told[i] for i in right),
-        tuple(told[i] for i in wrong),
-        gap / size if size else math.nan,
-        EXACT,
-        place,
-        FOLLOWED if own is not None else 0,
-        own,
-        along,
+        loss=truth.value,
+        loss_place=None if operation.place is None else str(operation.place),
+        loss_operation=operation.name,
+        right=tuple(name_by_number[i] for i in right),
+        wrong=tuple(name_by_number[i] for i in wrong),
+        error=gap / size if size else math.nan,
+        floor=MAX_RELATIVE_ERROR,
+        place=place,
+        followed=UPDATES_FOLLOWED if own is not None else 0,
+        along_own=own,
+        along_true=along,
     )
 
 
@@ -165,11 +170,11 @@ def _common_factor(matches: dict[int, list[_Match]]) -> tuple[float, int]:
         (number, m.factor)
         for number, found in matches.items()
         for m in found
-        if m.rest < EXACT and m.factor
+        if m.rest < MAX_RELATIVE_ERROR and m.factor
     ]
     best, most = 1.0, 0
     for _, factor in factors:
-        count = len({n for n, f in factors if abs(f / factor - 1) < EXACT})
+        count = len({n for n, f in factors if abs(f / factor - 1) < MAX_RELATIVE_ERROR})
         # Of factors that as many have, the one nearest to 1 is the gradient itself.
         nearer = count == most and abs(math.log(abs(factor))) < abs(math.log(abs(best)))
         if count > most or nearer:
@@ -189,7 +194,7 @@ def _followed(
         return None, None
     try:
         own, true = (
-            [_loss_along(window.tape, truth, used, by, share * length) for share in LENGTHS]
+            [_loss_along(window.tape, truth, used, by, share * length) for share in STEP_LENGTHS]
             for by in (factor, None)
         )
     except CannotReplay:
@@ -210,7 +215,7 @@ def _loss_along(
     numbers = list(used)
     at = {i: tape.value(i).detach().double().clone() for i in numbers}
     loss, rate = math.nan, 0.0
-    for _ in range(FOLLOWED + 1):
+    for _ in range(UPDATES_FOLLOWED + 1):
         if factor is None:
             found = gradient_of(tape, truth.loss, numbers, at)
             loss, given = found.value, found.of
@@ -227,7 +232,7 @@ def _loss_along(
 
 
 def _update_length(tape: Tape, numbers: list[int]) -> float:
-    """How far the parameters went in this step."""
+    """The length of this step's update."""
     after = {p.number: p.after for p in parameters_of(tape)}
     other = values_of(tape, [after[i] for i in numbers if after[i] != i])
     moved = []

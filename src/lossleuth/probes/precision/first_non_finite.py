@@ -1,4 +1,4 @@
-"""Where a loss is not finite: the first operation that made that of finite numbers."""
+"""The first operation that turned finite numbers into NaN or infinity."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lossleuth.findings.precision import FirstNonFinite
 from lossleuth.probes.precision.operation_error import where
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.op_schemas import tensors_in
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.gradients import shared_gradients
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation
 from lossleuth.tape.window import Backward, Window
 
@@ -23,7 +23,7 @@ _MASKS = ("full", "full_like", "masked_fill", "masked_fill_", "fill_", "where", 
 
 
 def first_non_finite(window: Window, run: Backward) -> FirstNonFinite | None:
-    """Where a loss that is not finite went wrong; None if it is finite or started so."""
+    """Where a loss became NaN or infinite; None if it is finite or its inputs were not."""
     found: list[FirstNonFinite] = []
 
     def each(
@@ -43,13 +43,15 @@ def first_non_finite(window: Window, run: Backward) -> FirstNonFinite | None:
 
     roots = [root for root in run.roots if root is not None]
     try:
-        if shared_gradients(window, run, wide=False).is_finite:
+        if shared_gradients(window, run, float64=False).is_finite:
             return None
     except CannotReplay:
         # It may still be possible without gradients.
         pass
     try:
-        made = Replay(window.tape, wide=False, gradients=False).run(roots, before=run.at, each=each)
+        made = Replay(window.tape, float64=False, gradients=False).run(
+            roots, before=run.at, each=each
+        )
     except CannotReplay:
         return None
     return found[0] if found and not all(_finite(made[root]) for root in roots) else None

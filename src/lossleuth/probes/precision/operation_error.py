@@ -1,4 +1,4 @@
-"""What low precision does to a step, operation by operation.
+"""The rounding error of each operation of a step.
 
 Each operation is done in float64 and once more in its recorded types from the same inputs: its own
 rounding error, apart from what it inherits.
@@ -15,17 +15,17 @@ import torch
 from lossleuth.findings.precision import OperationError
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.op_schemas import EMPTY, is_random, is_view, tensors_in
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 
-# Operations that are kept, the worst ones.
+# Operations that are reported, the worst ones. Picked by hand.
 MAX_OPERATIONS = 10
 
 
 def operation_errors(window: Window, run: Backward) -> list[OperationError]:
-    """The operations with the largest errors of their own, the worst first."""
+    """The operations with the largest rounding errors, the worst first."""
     found: list[OperationError] = []
 
     def each(

@@ -1,4 +1,4 @@
-"""Is what the loss depends on what the optimizers update?"""
+"""Do the optimizers hold the parameters that the loss depends on?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lossleuth.tape.window import Backward, Gradients, Window
 
 
 def coverage(window: Window) -> Coverage | None:
-    """Compare; None where there is no backward pass or no update to compare."""
+    """Compare them; None without a backward pass or an update."""
     runs = [run for run in window.backwards if not run.returned]
     if not runs or not window.updates:
         return None
@@ -55,16 +55,16 @@ def coverage(window: Window) -> Coverage | None:
     )
     holder = Holder(is_registered=False) if largest is None else holder_of(tape.leaves[largest])
     return Coverage(
-        tuple(missing),
-        share,
-        tuple(frozen),
-        len(unused),
-        len(held),
-        same,
-        at_rest,
-        thin,
-        holder.is_registered,
-        holder.hidden_at,
+        missing=tuple(missing),
+        missing_share=share,
+        frozen=tuple(frozen),
+        unused=len(unused),
+        held=len(held),
+        unused_match_missing=same,
+        frozen_share=at_rest,
+        thin_share=thin,
+        missing_registered=holder.is_registered,
+        missing_hidden_at=holder.hidden_at,
     )
 
 
@@ -73,14 +73,14 @@ def _is_frozen(leaf: Tensor) -> bool:
 
 
 def _thin_share(trained: Iterable[Tensor], frozen: Iterable[Tensor]) -> float:
-    """Adapters beside frozen matrices are of far lower rank than those."""
+    """The share of trained elements in low-rank adapters beside frozen matrices."""
     whole = max((min(t.shape) for t in frozen if t.dim() > 1), default=0)
     sizes = [(t.numel(), t.dim() > 1 and 2 * min(t.shape) < whole) for t in trained]
     return sum(size for size, thin in sizes if thin) / (sum(size for size, _ in sizes) or 1)
 
 
 def _added(runs: list[Backward]) -> Gradients:
-    """What the step itself added to gradients: nobody clears those that no optimizer holds."""
+    """What the step added to gradients: gradients outside optimizers are never cleared."""
     found: Gradients = {}
     for run in runs:
         for number, gradient in run.added().items():
@@ -107,7 +107,14 @@ def _described(
     file, line = (None, None) if place is None else (place.file, place.line)
     leaf = window.tape.leaves[number]
     module = getattr(operation, "module", None)
-    return Uncovered(window.name_of(number), leaf.numel(), file, line, module, gradient)
+    return Uncovered(
+        name=window.name_of(number),
+        elements=leaf.numel(),
+        file=file,
+        line=line,
+        module=module,
+        gradient=gradient,
+    )
 
 
 PROBE = Probe(Coverage, lambda a: coverage(a.window))

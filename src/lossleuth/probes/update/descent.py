@@ -13,21 +13,15 @@ from lossleuth.tape.window import Window, dense
 
 
 def descent(window: Window) -> Descent | None:
-    """Over all parameters of the step's updates together."""
-    dot = moved = size = rising = 0.0
+    """Compare over all updated parameters together."""
+    dot = moved = size = 0.0
     for before, after, gradient in _changes(window):
-        wide = dense(gradient)
+        slope = dense(gradient)
         change = after.double() - before.double()
-        product = -float((change * wide).sum())
-        dot += product
-        rising += max(0.0, -product)
+        dot -= float((change * slope).sum())
         moved += norm([change]) ** 2
-        size += norm([wide]) ** 2
-    if not moved or not size:
-        return None
-    # What falls less what rises is the whole.
-    total = dot + 2 * rising
-    return Descent(dot / (moved * size) ** 0.5, rising / total if total > 0 else 0.0)
+        size += norm([slope]) ** 2
+    return Descent(dot / (moved * size) ** 0.5) if moved and size else None
 
 
 def _changes(window: Window) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -38,7 +32,7 @@ def _changes(window: Window) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     runs = [run for run in window.backwards if not run.returned]
     if window.updates or not runs:
         return
-    # Without an optimizer, what parameters are now tells what was done to them by hand.
+    # Without an optimizer, the parameters' present values show the update made by hand.
     for number, gradient in runs[-1].after.items():
         leaf = window.tape.leaves[number]
         before = window.tape.value(number)

@@ -16,7 +16,7 @@ from lossleuth.tape.replay.distance import distance, norm
 from lossleuth.tape.window import Window, dense
 
 # Rounding of a multiplication in place, in float32 and with room for half precision's own.
-SLACK = 1e-5
+MAX_ROUNDING_SHARE = 1e-5
 
 
 def gradient_edits(window: Window) -> GradientEdits | None:
@@ -43,7 +43,7 @@ def gradient_edits(window: Window) -> GradientEdits | None:
     others = tuple(
         (name, factor)
         for name, factor in factors.items()
-        if factor is None or abs(factor - usual) > SLACK * max(abs(usual), abs(factor))
+        if factor is None or abs(factor - usual) > MAX_ROUNDING_SHARE * max(abs(usual), abs(factor))
     )
     wiped = sum(factor == 0 for factor in scaled)
     return GradientEdits(usual, others, len(factors), wiped)
@@ -57,7 +57,11 @@ def _factor(left: Tensor, used: Tensor | None) -> float | None:
     size = norm([left])
     # Summed alike, so that a gradient that nobody touched has a factor of exactly 1.
     factor = float((left * used).sum() / (left * left).sum())
-    return factor if distance(used, factor * left) <= SLACK * max(size, norm([used])) else None
+    return (
+        factor
+        if distance(used, factor * left) <= MAX_ROUNDING_SHARE * max(size, norm([used]))
+        else None
+    )
 
 
 PROBE = Probe(GradientEdits, lambda a: gradient_edits(a.window))

@@ -1,4 +1,4 @@
-"""Who holds a tensor that no optimizer has: a module knows it, or an attribute hides it.
+"""Why a tensor is in no optimizer: is it a registered parameter, or hidden in an attribute?
 
 A list of layers and a bare tensor are attributes that `parameters()` does not see.
 """
@@ -19,20 +19,21 @@ from torch.optim import Optimizer
 from lossleuth.places import is_library
 from lossleuth.source_lines import assigned_by
 
-DEEPEST = 3
+# Containers within containers that are searched for a tensor. Picked by hand.
+MAX_DEPTH = 3
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Whether some module knows the tensor as its parameter; else the line that hides it."""
+    """Whether a module has the tensor as a parameter; else the line that hides it."""
 
     is_registered: bool
     hidden_at: str | None = None
 
 
 def holder_of(tensor: Tensor) -> Holder:
-    """Look through all modules that there are."""
-    # By type alone: to ask things themselves what they are may make some of them act.
+    """Search all modules of the process."""
+    # By type alone: attribute access runs code in some objects.
     modules = [m for m in gc.get_objects() if issubclass(type(m), nn.Module)]
     modules = [m for m in modules if "_parameters" in m.__dict__]
     hiding = _hiding_attribute(tensor, modules)
@@ -54,7 +55,7 @@ def _hiding_attribute(
     """The class and attribute that keep a tensor, or its module, from `parameters()`."""
     for owner in modules:
         for name, value in vars(owner).items():
-            if name.startswith("_") or not any(t is tensor for t in _tensors(value, DEEPEST)):
+            if name.startswith("_") or not any(t is tensor for t in _tensors(value, MAX_DEPTH)):
                 continue
             if not any(p is tensor for p in owner.parameters()):
                 return type(owner), name

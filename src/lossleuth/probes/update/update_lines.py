@@ -13,7 +13,7 @@ def update_lines(window: Window) -> UpdateLines:
     groups = {tape.groups[number] for number in tape.parameters}
     found = {str(place): None for place in tape.writers}
     for operation in tape.operations:
-        # What a gradient was asked for is no update: weights are made before the first.
+        # What is written before the first backward pass is initialisation, not an update.
         late = bool(window.backwards) and operation.number >= window.backwards[0].at
         if late and operation.place and groups & {tape.groups[i] for i in operation.written}:
             found.setdefault(str(operation.place))

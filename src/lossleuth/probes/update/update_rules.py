@@ -1,4 +1,4 @@
-"""Which rule moved a weight, told from values alone.
+"""Which update rule moved a weight, found from values alone.
 
 What an optimizer remembers is known by how it changed: a running sum of gradients is a first
 moment, one of their squares a second, whatever it is called. Rates, ages and the like are the
@@ -16,13 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Elements that a rule is first tried on.
-SAMPLE = 512
-# A share of a change that is left over by rounding in float32 at the most.
-SAME = 1e-3
-# Rules that leave so nearly the same share of a move do equally well.
-TIE = 1e-5
-# Where an optimizer does not hold it as a number of its own.
+# Elements that a rule is first tried on. Picked by hand.
+SAMPLED_ELEMENTS = 512
+# Share of a change that rounding in float32 may leave unexplained. Picked by hand.
+MAX_ROUNDING_SHARE = 1e-3
+# Rules are a tie if the shares of a move that they leave differ by no more than this. Picked by
+# hand.
+MAX_TIE_DIFFERENCE = 1e-5
+# Epsilon of an optimizer that does not store one: torch's default.
 USUAL_EPSILON = 1e-8
 
 
@@ -40,19 +41,19 @@ class Facts:
     def some(self) -> Facts:
         """The same of a few elements, evenly taken."""
         count = self.weight.numel()
-        places = torch.arange(0, count, max(1, count // SAMPLE))[:SAMPLE]
+        places = torch.arange(0, count, max(1, count // SAMPLED_ELEMENTS))[:SAMPLED_ELEMENTS]
 
         def taken(value: Any) -> Any:
             same = isinstance(value, Tensor) and value.shape == self.weight.shape
             return value.reshape(-1)[places] if same else value
 
         return Facts(
-            taken(self.weight),
-            taken(self.gradient),
-            taken(self.moved),
-            {k: taken(v) for k, v in self.before.items()},
-            {k: taken(v) for k, v in self.after.items()},
-            self.settings,
+            weight=taken(self.weight),
+            gradient=taken(self.gradient),
+            moved=taken(self.moved),
+            before={k: taken(v) for k, v in self.before.items()},
+            after={k: taken(v) for k, v in self.after.items()},
+            settings=self.settings,
         )
 
     def numbers(self) -> list[float]:
@@ -136,10 +137,10 @@ def best_rule(facts: Facts) -> Rule | None:
     """The rule that explains a weight's move best, tried on a few of its elements."""
     few = facts.some()
     best, least = None, math.inf
-    tie = TIE * float(few.moved.norm())
+    tie = MAX_TIE_DIFFERENCE * float(few.moved.norm())
     for rule in _rules(few):
         left = float((few.moved - rule.move(few)).norm())
-        # Of two that do equally well, the plainer one stands first.
+        # Of two equally good rules the plainer one comes first.
         if left < least - tie or best is None:
             best, least = rule, left
     return best
@@ -162,13 +163,22 @@ def _rules(facts: Facts) -> Iterator[Rule]:
         seconds = [None, *moments(facts, coupled * coupled)]
         for rate, first in itertools.product(rates, firsts):
             yield Rule(rate, decay, first)
-        # What remembers more stands first: at its first step an Adam is also an RMSprop.
+        # The rule with more memory comes first: at its first step Adam is also an RMSprop.
         for first, second in itertools.product(firsts[::-1], seconds):
             if second is None or (first is not None and first.name == second.name):
                 continue
             choices = itertools.product(ages[::-1], rates, epsilons, (False, True))
             for age, rate, epsilon, under in choices:
-                yield Rule(rate, decay, first, second, epsilon, age, False, under)
+                yield Rule(
+                    rate=rate,
+                    decay=decay,
+                    first=first,
+                    second=second,
+                    epsilon=epsilon,
+                    age=age,
+                    decoupled=False,
+                    under_root=under,
+                )
     plain = facts.gradient.double()
     shares = [(name, share) for name, _, _ in facts.memories() for share in small if share]
     for sign_of, rate, decay in itertools.product([(None, 0.0), *shares], rates, small):
@@ -176,7 +186,16 @@ def _rules(facts: Facts) -> Iterator[Rule]:
     for first, second in itertools.product(moments(facts, plain), moments(facts, plain * plain)):
         every = itertools.product(small, ages[::-1], rates, epsilons, (False, True))
         for decay, age, rate, epsilon, under in every:
-            yield Rule(rate, decay, first, second, epsilon, age, True, under)
+            yield Rule(
+                rate=rate,
+                decay=decay,
+                first=first,
+                second=second,
+                epsilon=epsilon,
+                age=age,
+                decoupled=True,
+                under_root=under,
+            )
 
 
 def moments(facts: Facts, new: Tensor) -> list[Moment]:
@@ -186,7 +205,7 @@ def moments(facts: Facts, new: Tensor) -> list[Moment]:
         kept, added = _shares(torch.zeros_like(now) if old is None else old, new, now)
         past = 0.0 if old is None else kept * old
         left = float((now - past - added * new).norm())
-        if added > 0 and left <= SAME * float(now.norm()):
+        if added > 0 and left <= MAX_ROUNDING_SHARE * float(now.norm()):
             found.append(Moment(name, kept, added))
     return found
 

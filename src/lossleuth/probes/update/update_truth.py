@@ -1,4 +1,4 @@
-"""Is the update that was applied the one that the optimizer's rule asks for?
+"""Is the update the one that the optimizer's rule gives?
 
 For torch's own optimizers the rule is their plain code, run again in float64 from the recorded
 state. For anybody else's, the rules that people write are tried, each with one thing different, and
@@ -19,10 +19,16 @@ from lossleuth.probes.update.update_rules import Facts, Rule, best_rule
 from lossleuth.tape.replay.distance import distance, norm
 from lossleuth.tape.window import Update, Window
 
-# Settings that choose how torch computes, not what.
-MANNERS = ("foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay")
-# A rule explains an update if this share of it or less is left over.
-EXPLAINED = 1e-3
+# Settings that choose an implementation, not a rule.
+IMPLEMENTATION_SETTINGS = (
+    "foreach",
+    "fused",
+    "capturable",
+    "differentiable",
+    "decoupled_weight_decay",
+)
+# A rule explains an update if it leaves no more than this share of it. Picked by hand.
+MAX_UNEXPLAINED_SHARE = 1e-3
 
 
 def update_truths(window: Window) -> list[UpdateTruth]:
@@ -37,20 +43,25 @@ def _truth(update: Update) -> UpdateTruth:
     moved = [a.double() - b.double() for a, b in zip(update.after, update.before, strict=True)]
     size = norm(moved)
     if not size:
-        return UpdateTruth(name, "none", math.nan, math.nan, 0.0, untested="nothing was updated")
+        return _untested(name, "none", 0.0, "the update changed nothing")
     if any(g is not None and g.is_sparse for g in update.gradients):
-        return UpdateTruth(name, "none", math.nan, math.nan, size, untested="sparse gradients")
+        return _untested(name, "none", size, "the gradients are sparse")
     if kind.__module__.startswith("torch.optim"):
         try:
             true = _again(update, torch.float64)
             noisy = _again(update, None)
         except Exception as failure:
-            reason = f"its own code failed on a copy: {type(failure).__name__}: {failure}"
-            return UpdateTruth(name, name, math.nan, math.nan, size, untested=reason)
+            detail = f"{type(failure).__name__}: {failure}"
+            reason = f"the optimizer's own code failed on a copy: {detail}"
+            return _untested(name, name, size, reason)
         error = _left(update.after, true) / size
         floor = max(_left(noisy, true), _rounding(true, update.after)) / size
         return UpdateTruth(name, name, error, floor, size)
     return _best_fit(update, name, moved, size)
+
+
+def _untested(name: str, rule: str, size: float, reason: str) -> UpdateTruth:
+    return UpdateTruth(name, rule, math.nan, math.nan, size, untested=reason)
 
 
 def _again(update: Update, dtype: torch.dtype | None) -> list[Tensor]:
@@ -70,7 +81,7 @@ def _again(update: Update, dtype: torch.dtype | None) -> list[Tensor]:
     groups, at = [], 0
     for settings in update.groups:
         count = settings["count"]
-        kept = {k: v for k, v in settings.items() if k not in (*MANNERS, "count")}
+        kept = {k: v for k, v in settings.items() if k not in (*IMPLEMENTATION_SETTINGS, "count")}
         groups.append({"params": parameters[at : at + count]} | kept)
         at += count
     optimizer = type(update.optimizer)(groups, **_needed(update))
@@ -101,7 +112,7 @@ def _rounding(true: list[Tensor], after: list[Tensor]) -> float:
     return math.hypot(*(distance(t.to(a.dtype), t) for t, a in zip(true, after, strict=True)))
 
 
-# anybody's rule
+# optimizers that are not torch's
 
 
 def _best_fit(update: Update, name: str, moved: list[Tensor], size: float) -> UpdateTruth:
@@ -113,17 +124,17 @@ def _best_fit(update: Update, name: str, moved: list[Tensor], size: float) -> Up
                 facts.append((i, _facts_of(update, settings, i, gradient)))
         at += settings["count"]
     if not facts:
-        return UpdateTruth(name, "none", math.nan, math.nan, size, untested="no gradient was used")
-    # The weight that moved most has the most digits to tell rules apart by.
+        return _untested(name, "none", size, "the update used no gradient")
+    # The weight that moved most has the most digits to distinguish rules by.
     largest = max((known for _, known in facts), key=lambda known: float(known.moved.norm()))
     rule = best_rule(largest)
     if rule is None:
-        return UpdateTruth(name, "none", math.nan, math.nan, size, untested="no number to go by")
+        return _untested(name, "none", size, "the optimizer holds no numbers that a rule could use")
     left = math.hypot(*(_unexplained(rule, known) for _, known in facts)) / size
     floor = _rounding([w.double() for w in update.after], update.after) / size
     rounding = [w.abs().double() * torch.finfo(w.dtype).eps for w in update.after]
     floor = max(floor, norm(rounding) / size)
-    explained = left <= EXPLAINED + floor
+    explained = left <= MAX_UNEXPLAINED_SHARE + floor
     return UpdateTruth(name, rule.name, left, floor, size, explained)
 
 
@@ -133,7 +144,7 @@ def _unexplained(rule: Rule, known: Facts) -> float:
         here = distance(known.moved, rule.move(known))
     except (KeyError, RuntimeError):
         here = math.inf
-    if here <= EXPLAINED * norm([known.moved]):
+    if here <= MAX_UNEXPLAINED_SHARE * norm([known.moved]):
         return here
     # Groups may have rates and decays of their own.
     own = best_rule(known)
@@ -145,7 +156,14 @@ def _facts_of(update: Update, settings: dict[str, Any], i: int, gradient: Tensor
     before, after = update.before[i].double(), update.after[i].double()
     held = {k: v for k, v in settings.items() if k != "count"}
     state_after = update.state_after[i] if update.state_after else {}
-    return Facts(before, gradient.double(), after - before, update.state[i], state_after, held)
+    return Facts(
+        weight=before,
+        gradient=gradient.double(),
+        moved=after - before,
+        before=update.state[i],
+        after=state_after,
+        settings=held,
+    )
 
 
 PROBE = Probe(UpdateTruth, lambda a: update_truths(a.window))

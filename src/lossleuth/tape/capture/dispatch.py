@@ -150,7 +150,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
             args=(Ref(twin),),
             kwargs={},
             inputs=(twin,),
-            live=(False,),
+            requires_grad=(False,),
             outputs=(number,),
         )
         return number
@@ -187,7 +187,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
                 return parts
         inputs = list(tensors_in((args, kwargs)))
         numbers = tuple(map(self.number_of, inputs))
-        live = tuple(tensor.requires_grad for tensor in inputs)
+        requires_grad = tuple(tensor.requires_grad for tensor in inputs)
         for tensor, number in zip(inputs, numbers, strict=True):
             self.note_function_output(tensor, number)
             self.note_hooks(tensor, number)
@@ -209,13 +209,13 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
             kind=func,
             **recorded,
             inputs=numbers,
-            live=live,
+            requires_grad=requires_grad,
             outputs=outputs,
             several=several,
             written=written,
             function=function,
         )
-        operation.kept = kept_results(func, inputs, results)
+        operation.recorded_results = kept_results(func, inputs, results)
         if func is READ:
             place, by_user = place_of()
             read = Read(numbers[0], out, place, by_user, operation.number)

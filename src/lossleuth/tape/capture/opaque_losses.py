@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import FunctionCall, Layout, Operation, Ref, Tape
 
 aten = torch.ops.aten
@@ -59,7 +59,7 @@ def _reduction(
 ) -> tuple[int, int] | None:
     """Mean or sum, and the class that is ignored, if the value is that of the cross-entropy."""
     try:
-        made = Replay(tape, wide=False, gradients=False).run([score, target], before=before)
+        made = Replay(tape, float64=False, gradients=False).run([score, target], before=before)
     except CannotReplay:
         return None
     scores, targets = made[score].detach().double(), made[target].long()
@@ -92,7 +92,7 @@ def _put(
         kind=aten._log_softmax.default,
         args=(Ref(score), 1, False),
         inputs=(score,),
-        live=(True,),
+        requires_grad=(True,),
         outputs=(logs,),
     )
     tape.operations[at] = replace(
@@ -101,7 +101,7 @@ def _put(
         kind=aten.nll_loss_forward.default,
         args=(Ref(logs), Ref(target), None, reduction, ignored),
         inputs=(logs, target),
-        live=(True, False),
+        requires_grad=(True, False),
         outputs=(maker.outputs[0], weight),
     )
 

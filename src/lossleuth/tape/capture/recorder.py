@@ -136,7 +136,7 @@ class Recorder:
     def _recognise_losses(self) -> None:
         """Losses of compiled kernels, while what they have computed is still there."""
         tape = self.window.tape
-        with without_modes(), neutral(wide=False, gradients=False):
+        with without_modes(), neutral(float64=False, gradients=False):
             for call in tape.functions[self._recognised :]:
                 for number in call.outputs.values():
                     recognise_loss(tape, call, number, value_of(self.capture.tensor(number)))

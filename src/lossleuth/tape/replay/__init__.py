@@ -1,1 +1,1 @@
-"""Doing a recorded step again: in float64, with other tokens, with other parameters."""
+"""Replay a recorded step: in float64, with other tokens, with other parameters."""

@@ -1,4 +1,4 @@
-"""A state of torch that does not depend on the program that is being watched."""
+"""A torch state that does not depend on the watched program."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 
 
 @contextlib.contextmanager
-def neutral(*, wide: bool, gradients: bool) -> Iterator[None]:
-    """No inference mode, no autocast, gradients as asked for; the program's state comes back.
+def neutral(*, float64: bool, gradients: bool) -> Iterator[None]:
+    """Leave inference mode and autocast, set gradients as given, and restore it all at the end.
 
-    >>> with torch.no_grad(), neutral(wide=True, gradients=True):
+    >>> with torch.no_grad(), neutral(float64=True, gradients=True):
     ...     torch.is_grad_enabled(), torch.get_default_dtype()
     (True, torch.float64)
     """
@@ -23,7 +23,7 @@ def neutral(*, wide: bool, gradients: bool) -> Iterator[None]:
             torch.set_grad_enabled(gradients),
             torch.autocast("cpu", enabled=False),
         ):
-            if wide:
+            if float64:
                 torch.set_default_dtype(torch.float64)
             yield
     finally:

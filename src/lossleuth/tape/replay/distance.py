@@ -1,4 +1,4 @@
-"""Sizes of gradients and the distance between them; one that is absent is zero."""
+"""Norms of gradients and distances between them; a missing gradient counts as zero."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# Elements whose difference stays in the processor's cache; of smaller pieces there are too many.
+# Elements per piece: the difference stays in the processor's cache, and the loop stays short.
 PIECE = 1 << 16
 
 
 class Compared(NamedTuple):
-    """Sizes of a gradient and of the truth, its distance from the truth, and that of its floor."""
+    """Norms of a gradient and of the true one, its distance from that, and the rounding floor."""
 
     used: float
     true: float
@@ -45,7 +45,7 @@ def distance(one: Tensor | None, other: Tensor | None) -> float:
 
 
 def compared(used: Tensor | None, true: Tensor | None, noisy: Tensor | None) -> Compared:
-    """A gradient and the one with nothing but rounding in it, both against the truth.
+    """Compare a gradient, and one with nothing but rounding in it, with the true gradient.
 
     >>> import torch
     >>> compared(torch.tensor([3.0]), torch.tensor([4.0]), torch.tensor([2.0]))
@@ -53,7 +53,7 @@ def compared(used: Tensor | None, true: Tensor | None, noisy: Tensor | None) -> 
     """
     if used is None or true is None or noisy is None:
         return Compared(norm([used]), norm([true]), distance(used, true), distance(noisy, true))
-    # In one pass: to fetch a model's gradients from memory takes longer than to compare them.
+    # In one pass: fetching a model's gradients from memory takes longer than comparing them.
     sums = [0.0] * 4
     for a, b, c in _pieces(used, true, noisy):
         a, b, c = a.double(), b.double(), c.double()
@@ -63,7 +63,7 @@ def compared(used: Tensor | None, true: Tensor | None, noisy: Tensor | None) -> 
 
 
 def _pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """The same few elements of each: a difference as large as a model would leave the cache."""
+    """The same elements of each tensor, piece by piece, so that they stay in the cache."""
     shape = tensors[0].shape
     rows = [_plain(tensor).reshape(shape).reshape(-1) for tensor in tensors]
     for start in range(0, len(rows[0]), PIECE):

@@ -1,4 +1,4 @@
-"""The gradients of a replayed step, made once for all who want to see them."""
+"""The gradients of a replayed step, computed once for all probes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import torch
 
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Backward, Gradients, Window, dense
 
-# Backward passes whose gradients are kept at a time: each takes as much memory as the model, twice.
-MOST_KEPT = 4
+# Backward passes whose gradients are kept at a time. Each takes twice the memory of the model.
+# Picked by hand.
+MAX_BACKWARDS_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -24,24 +25,24 @@ class Replayed:
     """
 
     gradients: Gradients
-    # Whether the program let no gradient through somewhere that has one.
+    # Whether the program cut off (detached) a gradient somewhere.
     has_cuts: bool
-    # Whether what was differentiated is a finite number.
+    # Whether the loss is finite.
     is_finite: bool = True
 
 
-def shared_gradients(window: Window, run: Backward, *, wide: bool) -> Replayed:
-    """The gradient of a backward pass as the program meant it, also of all that has hooks.
+def shared_gradients(window: Window, run: Backward, *, float64: bool) -> Replayed:
+    """The replayed gradient of a backward pass, with the program's own cuts; also where hooks are.
 
-    Kept with the window until somebody forgets it.
+    Cached in the window.
     """
-    key, kept = (id(run), wide), window.replayed
+    key, kept = (id(run), float64), window.replayed
     if key not in kept:
         try:
-            kept[key] = _replayed(window.tape, run, wide, Cuts.KEPT, window.between(run))
+            kept[key] = _replayed(window.tape, run, float64, Cuts.KEPT, window.between(run))
         except CannotReplay as reason:
             kept[key] = reason
-        while len(kept) > 2 * MOST_KEPT:
+        while len(kept) > 2 * MAX_BACKWARDS_KEPT:
             del kept[next(iter(kept))]
     found = kept[key]
     if isinstance(found, CannotReplay):
@@ -51,37 +52,37 @@ def shared_gradients(window: Window, run: Backward, *, wide: bool) -> Replayed:
 
 
 def opened_gradients(window: Window, run: Backward) -> Gradients:
-    """The gradient as it would be without cuts; the same one where there are none."""
-    kept = shared_gradients(window, run, wide=True)
+    """The gradient without the program's cuts; the same one if there are none."""
+    kept = shared_gradients(window, run, float64=True)
     if not kept.has_cuts:
         return kept.gradients
-    return replayed_gradients(window.tape, run, wide=True, cuts=Cuts.OPENED)
+    return replayed_gradients(window.tape, run, float64=True, cuts=Cuts.OPENED)
 
 
 def replayed_gradients(
     tape: Tape,
     run: Backward,
     *,
-    wide: bool,
+    float64: bool,
     cuts: Cuts = Cuts.KEPT,
     between: Sequence[int] = (),
 ) -> Gradients:
-    """The gradient of what a backward pass differentiated, for all parameters on the tape.
+    """The replayed gradient of a backward pass, for all parameters on the tape.
 
     Also for the tensors `between` parameters and loss, where asked for.
     """
-    return _replayed(tape, run, wide, cuts, between).gradients
+    return _replayed(tape, run, float64, cuts, between).gradients
 
 
 def _replayed(
-    tape: Tape, run: Backward, wide: bool, cuts: Cuts, between: Sequence[int]
+    tape: Tape, run: Backward, float64: bool, cuts: Cuts, between: Sequence[int]
 ) -> Replayed:
-    replay = Replay(tape, wide=wide, cuts=cuts)
+    replay = Replay(tape, float64=float64, cuts=cuts)
     with torch.inference_mode(mode=False):
         leaves = {i: replay.leaf(tape.value(i)) for i in run.before}
     roots = [root for root in run.roots if root is not None]
     if len(roots) != len(run.roots):
-        raise CannotReplay("the program differentiated something that was made before the window")
+        raise CannotReplay("the program differentiated something computed before recording began")
     made = replay.run(roots, before=run.at, leaves=leaves, kept=between)
     outputs = [made[root] for root in roots]
     if not any(output.requires_grad for output in outputs):
@@ -90,16 +91,16 @@ def _replayed(
         torch.ones_like(output) if seed is None else seed.to(output.dtype)
         for output, seed in zip(outputs, run.seeds, strict=True)
     ]
-    live = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
+    differentiable = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
     leaves |= {i: made[i] for i in between if i in made and made[i].requires_grad}
     found = torch.autograd.grad(
-        [o for o, _ in live],
+        [o for o, _ in differentiable],
         list(leaves.values()),
-        [s for _, s in live],
+        [s for _, s in differentiable],
         allow_unused=True,
     )
     gradients: Gradients = {
-        number: dense(gradient) if wide and gradient is not None else gradient
+        number: dense(gradient) if float64 and gradient is not None else gradient
         for number, gradient in zip(leaves, found, strict=True)
     }
     finite = all(bool(torch.isfinite(output).all()) for output in outputs)

@@ -1,4 +1,4 @@
-"""Tensors that are copies of others by a way that torch does not see: numpy, a file, raw memory.
+"""Tensors that were copied outside torch: through numpy, a file, raw memory.
 
 A leaf that appears in the middle of a step with the very values of something computed before is
 that thing. Once linked, what depends on what is known again, and where gradients end is a line.
@@ -13,19 +13,22 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.tape import Operation, Tape
 
-FEWEST_ELEMENTS = 8
-# Results like a leaf that are compared with it number by number, those made last first.
-MOST_COMPARED = 8
-# Distance of two copies, as a share of their norm: a change of type in between is allowed.
-SAME = 1e-5
+# Fewer numbers than these may agree by chance. Picked by hand.
+MIN_ELEMENTS_COMPARED = 8
+# Results that are compared with a leaf element by element, the latest first: each costs a replay.
+# Picked by hand.
+MAX_RESULTS_COMPARED = 8
+# Distance of a copy from its source, as a share of their norm. Float32 rounds by 6e-8: room for a
+# change of type in between.
+MAX_RELATIVE_DISTANCE = 1e-5
 
 
 def link_copies(tape: Tape) -> None:
-    """Find such leaves and note what each is a copy of; each is looked at once."""
+    """Find such leaves and note what each is a copy of. Each leaf is examined once."""
     first_use = _first_uses(tape)
     uses = {
         number: use
@@ -49,11 +52,11 @@ def _may_be_copy(tape: Tape, number: int) -> bool:
     leaf, layout = tape.leaves.get(number), tape.layouts[number]
     whole = not layout.dtype.is_floating_point
     trained = leaf is not None and leaf.requires_grad
-    return not (trained or whole or math.prod(layout.shape) < FEWEST_ELEMENTS)
+    return not (trained or whole or math.prod(layout.shape) < MIN_ELEMENTS_COMPARED)
 
 
 def _value(tape: Tape, leaf: int) -> Tensor | None:
-    """The numbers of a leaf; None where they could stand anywhere."""
+    """The values of a leaf; None if they are all alike or not finite."""
     held = tape.snapshots[leaf] if leaf in tape.opaque else tape.value(leaf)
     value = held.detach().double().reshape(-1)
     size = float(value.norm())
@@ -61,7 +64,7 @@ def _value(tape: Tape, leaf: int) -> Tensor | None:
 
 
 class _Mark(NamedTuple):
-    """What is kept of a result: enough to see that it is another one than a leaf."""
+    """A summary of a result: enough to see that it differs from a leaf."""
 
     operation: int
     number: int
@@ -71,7 +74,7 @@ class _Mark(NamedTuple):
 
 
 def _marks(tape: Tape, fed: set[int], sizes: set[int], before: int) -> list[_Mark]:
-    """All results of such sizes that depend on parameters, as they were when they were made."""
+    """Summaries of all results of these sizes that depend on parameters."""
     found: list[_Mark] = []
 
     def each(operation: Operation, _args: Any, result: Any, _as_recorded: Any) -> None:
@@ -84,7 +87,7 @@ def _marks(tape: Tape, fed: set[int], sizes: set[int], before: int) -> list[_Mar
 
     wanted = [o for op in tape.operations[:before] for o in op.outputs if o in fed]
     try:
-        Replay(tape, wide=False, gradients=False).run(
+        Replay(tape, float64=False, gradients=False).run(
             [o for o in wanted if o is not None], before=before, each=each
         )
     except CannotReplay:
@@ -100,7 +103,7 @@ def _mark(value: Tensor) -> tuple[float, float]:
 
 def _source(tape: Tape, leaf: int, value: Tensor, use: int, marks: Sequence[_Mark]) -> int | None:
     size, along = _mark(value)
-    near = SAME * size
+    near = MAX_RELATIVE_DISTANCE * size
     like = [
         m
         for m in marks
@@ -111,9 +114,9 @@ def _source(tape: Tape, leaf: int, value: Tensor, use: int, marks: Sequence[_Mar
         # The direction that both are seen along is as long as the root of half their elements.
         and abs(m.along - along) <= near * math.sqrt(value.numel())
     ]
-    for mark in reversed(like[-MOST_COMPARED:]):
+    for mark in reversed(like[-MAX_RESULTS_COMPARED:]):
         try:
-            replay = Replay(tape, wide=False, gradients=False)
+            replay = Replay(tape, float64=False, gradients=False)
             found = replay.run([mark.number], before=mark.operation + 1)[mark.number]
         except CannotReplay:
             continue

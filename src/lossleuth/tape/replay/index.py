@@ -1,4 +1,4 @@
-"""The part of a tape that some tensors depend on, as a tape of its own.
+"""Cut out of a tape what some tensors depend on.
 
 A long stretch, such as an evaluation of many batches, is looked at batch by batch; each look at the
 whole would cost as much as all of them.
@@ -14,7 +14,7 @@ from lossleuth.tape.tape import Operation, Tape
 
 
 class Index:
-    """Which operations make each tensor and write to each piece of memory, found once."""
+    """Which operations make each tensor and write to each piece of memory."""
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
@@ -34,7 +34,7 @@ class Index:
     def excerpt(
         self, wanted: Iterable[int], before: int | None = None, stops: Collection[int] = ()
     ) -> Tape:
-        """What is needed for these tensors as they are before an operation, numbered anew.
+        """The operations needed for these tensors as they are before an operation, renumbered.
 
         Tensors among `stops` are taken as given: what they were made of is left out.
         """
@@ -73,8 +73,8 @@ class Index:
 
 
 def without_graph(tape: Tape) -> Tape:
-    """The same, with nothing in it that asks for gradients."""
-    dead = [replace(op, live=(False,) * len(op.live)) for op in tape.operations]
+    """The same tape with nothing in it that requires a gradient."""
+    dead = [replace(op, requires_grad=(False,) * len(op.requires_grad)) for op in tape.operations]
     return replace(tape, operations=dead)
 
 

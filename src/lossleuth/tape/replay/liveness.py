@@ -1,4 +1,4 @@
-"""When memory can be let go in a replay: after the last operation that uses it."""
+"""When a replay can free memory: after the last operation that uses it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lossleuth.tape.tape import Operation, Tape
 def endings(
     tape: Tape, operations: Sequence[Operation], wanted: Iterable[int]
 ) -> dict[int, list[int]]:
-    """For each operation by number, the groups of tensors that nobody needs after it."""
+    """For each operation by number, the groups of tensors that are not needed after it."""
     last_use: dict[int, int] = {}
     for operation in operations:
         used = {*operation.inputs, *(o for o in operation.outputs if o is not None)}
         used |= {tape.copies[i] for i in used if i in tape.copies}
         for number in used:
             last_use[tape.groups[number]] = operation.number
-    # Memory that was filled outside torch is seen to be so a little later than it is used.
+    # We notice memory that was filled outside torch only after its first use.
     refilled = [source for number, source in tape.copies.items() if number in tape.opaque]
     for number in (*wanted, *refilled):
         last_use.pop(tape.groups[number], None)

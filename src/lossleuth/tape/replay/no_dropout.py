@@ -1,4 +1,4 @@
-"""Dropout that drops nothing, for a replay that measures as an evaluation would."""
+"""Dropout that drops nothing, so that a replay measures as in evaluation mode."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lossleuth.tape.tape import Operation
 def without_dropout(
     operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], written: Tensor | None
 ) -> Any:
-    """What a dropout would give if it dropped nothing; None for other random operations."""
+    """The result of a dropout that drops nothing; None for other random operations."""
     if operation.name == "native_dropout":
         return args[0].clone(), torch.ones_like(args[0], dtype=torch.bool)
     if operation.name.startswith("_scaled_dot_product"):

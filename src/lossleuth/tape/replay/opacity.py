@@ -1,4 +1,4 @@
-"""Which parameters lie behind something that a replay cannot see through.
+"""Which parameters lie behind an operation that cannot be replayed.
 
 A function that computes outside torch, or an operation that somebody registered with a derivative
 of their own, cuts the replay off from what is upstream: there nothing can be said.
@@ -11,14 +11,14 @@ from torch import Tensor
 from lossleuth.tape.op_schemas import is_foreign
 from lossleuth.tape.tape import FunctionCall, Operation, Tape
 
-# Operations that are flat wherever they have a slope at all.
+# Operations whose derivative is zero or undefined everywhere.
 STEPS = frozenset(
     ("round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "argmin", "argmax", "bucketize")
 )
 
 
 def hidden_parameters(tape: Tape, roots: list[int], before: int) -> dict[int, str]:
-    """Parameters whose gradient passes through opaque work, each with what hides it."""
+    """Parameters whose gradient passes through an opaque operation, each with the reason."""
     found: dict[int, str] = {}
     operations = tape.needed_for(roots, before)
     for index in sorted(opaque_calls(tape, before)):
@@ -30,14 +30,14 @@ def hidden_parameters(tape: Tape, roots: list[int], before: int) -> dict[int, st
             reason = f"straight-through: {call.name} at {call.place} has no slope of its own"
             _add(tape, found, list(call.inputs), call.first, reason)
     for operation in operations:
-        if is_foreign(operation.kind) and any(operation.live):
-            reason = f"opaque: the derivative of {operation.kind} at {operation.place} is its own"
+        if is_foreign(operation.kind) and any(operation.requires_grad):
+            reason = f"opaque: {operation.kind} at {operation.place} has a derivative of its own"
             _add(tape, found, list(operation.inputs), operation.number, reason)
     return found
 
 
 def opaque_calls(tape: Tape, before: int | None = None) -> set[int]:
-    """Calls of custom functions that work outside torch, by their place on the tape."""
+    """Indices of calls of custom functions that compute outside torch."""
     filled_outside = {tape.groups[number] for number in tape.opaque}
     parameters = tape.parameters
     found: set[int] = set()
@@ -51,7 +51,7 @@ def opaque_calls(tape: Tape, before: int | None = None) -> set[int]:
 
 
 def is_straight_through(tape: Tape, call: FunctionCall) -> bool:
-    """Whether a call is a step function whose backward passes on just what it was given."""
+    """Whether a call is a straight-through step function: its backward passes its input on."""
     inside = tape.operations[call.first : call.last + 1]
     if not any(operation.name in STEPS for operation in inside):
         return False
@@ -61,7 +61,7 @@ def is_straight_through(tape: Tape, call: FunctionCall) -> bool:
 
 
 def _meets_stranger(tape: Tape, operation: Operation, parameters: dict[int, Tensor]) -> bool:
-    """Whether numbers appear inside a function that it was not given and torch did not make."""
+    """Whether a function uses values that it was not given and that torch did not compute."""
     assert operation.function is not None
     given = tape.functions[operation.function].inputs
     for number in operation.inputs:

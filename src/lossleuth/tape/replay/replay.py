@@ -1,4 +1,4 @@
-"""Doing the operations of a tape again: in float64, with other leaves, with gradients.
+"""Replay the operations of a tape: in float64, with other leaves, with gradients.
 
 In-place operations are carried out on a fresh copy of the memory, with all its views rebuilt, so
 that what autograd has saved stays intact.
@@ -16,11 +16,11 @@ from torch import Tensor
 
 from lossleuth.tape.op_schemas import is_fused_attention, is_random, is_view
 from lossleuth.tape.replay.clean_state import neutral
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.liveness import endings
 from lossleuth.tape.replay.no_dropout import without_dropout
 from lossleuth.tape.replay.strides import laid_out
 from lossleuth.tape.replay.substitutes import (
-    CannotReplay,
     attention,
     functional,
     gathered,
@@ -34,12 +34,12 @@ aten = torch.ops.aten
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 CHOICES = ("topk", "sort", "max", "min", "kthvalue", "median")
 
-# Told of an operation: its arguments, its result, and how to have it in the recorded types.
+# Called with an operation, its arguments, its result, and a way to the result in recorded types.
 Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
 
 
 class Cuts(Enum):
-    """What to do where the program let no gradient through."""
+    """What to do where the program cuts off a gradient, as by `detach`."""
 
     KEPT = "kept"
     OPENED = "opened"
@@ -47,22 +47,22 @@ class Cuts(Enum):
 
 @dataclass
 class Replay:
-    """How to do operations again.
+    """How to replay operations.
 
-    With `wide`, all floating-point numbers are float64; else they have the recorded types.
-    With `decided`, choices such as the largest of some numbers are those of the recording.
+    With `float64`, all floating-point tensors are float64; else they keep the recorded types.
+    With `replay_choices`, choices such as `topk` and `argmax` are those of the recording.
     """
 
     tape: Tape
-    wide: bool = True
+    float64: bool = True
     cuts: Cuts = Cuts.KEPT
     gradients: bool = True
-    decided: bool = True
-    # Without `dropout`, nothing is dropped: as when a model is evaluated.
+    replay_choices: bool = True
+    # Without `dropout`, nothing is dropped, as in evaluation mode.
     dropout: bool = True
-    # Operations that could not be done in float64, and were done as recorded.
+    # Operations that do not support float64 and ran in the recorded types.
     narrow: list[Operation] = field(default_factory=list)
-    # Whether a gradient was kept from going where the program let none through.
+    # Whether the replay met one of the program's cuts.
     has_cuts: bool = False
 
     def run(
@@ -76,16 +76,23 @@ class Replay:
         kept: Collection[int] = (),
         each: Each | None = None,
     ) -> dict[int, Tensor]:
-        """The tensors `wanted`, and `kept` on the way, as these operations give them now.
+        """Replay what the tensors `wanted`, and `kept` on the way, depend on, and return them.
 
         `leaves` gives values: of leaves, or of tensors made before `since`. `inputs` changes a
         tensor where an operation uses it: a function of the operation's number and the tensor.
-        `each` is told of every operation: its arguments, its result, and how to have the result
+        `each` is called after every operation: its arguments, its result, and a way to the result
         in the recorded types.
         """
         operations = self.tape.needed_for([*wanted, *kept], before, since)
-        with neutral(wide=self.wide, gradients=self.gradients):
-            pass_ = _Pass(self, leaves or {}, inputs or {}, operations, {*wanted, *kept}, each)
+        with neutral(float64=self.float64, gradients=self.gradients):
+            pass_ = _Pass(
+                replay=self,
+                leaves=leaves or {},
+                inputs=inputs or {},
+                operations=operations,
+                wanted={*wanted, *kept},
+                each=each,
+            )
             for operation in operations:
                 try:
                     pass_.do(operation)
@@ -97,18 +104,18 @@ class Replay:
             return {i: pass_.value_of(i) for i in {*wanted, *kept} if pass_.has(i)}
 
     def leaf(self, tensor: Tensor) -> Tensor:
-        """The same as the beginning of a graph of ours; what is written to is cloned there."""
+        """The tensor as a leaf of the replay's own graph."""
         found = self.widened(tensor.detach())
-        # What comes from inference mode cannot be differentiated.
+        # Tensors from inference mode cannot be differentiated.
         return (found.clone() if found.is_inference() else found).requires_grad_()
 
     def widened(self, tensor: Tensor) -> Tensor:
-        """The tensor as this replay wants it."""
-        return tensor.double() if self.wide and tensor.dtype in FLOATS else tensor
+        """The tensor in the type that this replay uses."""
+        return tensor.double() if self.float64 and tensor.dtype in FLOATS else tensor
 
 
 class _Pass:
-    """One run over operations: which value each tensor has by now."""
+    """One replay: the value that each tensor has by now."""
 
     def __init__(
         self,
@@ -128,7 +135,7 @@ class _Pass:
         self._written = {self._tape.groups[i] for op in operations for i in op.written}
         self._ending = endings(self._tape, operations, wanted)
         self._members: dict[int, list[int]] = {}
-        # Memory that was filled outside torch, and the operation before which that was seen.
+        # Memory that was filled outside torch, and the operation before which we noticed.
         self._opaque = dict(self._tape.opaque)
 
     # values
@@ -149,7 +156,7 @@ class _Pass:
         elif number in tape.leaves:
             value = self._replay.widened(tape.value(number).detach())
         else:
-            raise CannotReplay(f"tensor {number} was never made")
+            raise CannotReplay(f"tensor {number} was not recorded")
         if tape.groups[number] in self._written:
             value = value.clone()
         self._set(number, value)
@@ -167,17 +174,17 @@ class _Pass:
             return self._cut(value.id, tensor, operation)
         if isinstance(value, list | tuple):
             return type(value)(self._decoded(item, operation) for item in value)
-        if isinstance(value, torch.dtype) and self._replay.wide and value in FLOATS:
+        if isinstance(value, torch.dtype) and self._replay.float64 and value in FLOATS:
             return torch.float64
         return value
 
     def _cut(self, number: int, tensor: Tensor, operation: Operation) -> Tensor:
-        """The program's own decision to let no gradient through, seen where a tensor is used."""
+        """Detach a tensor where the program had detached it."""
         replay = self._replay
         if not replay.gradients or replay.cuts is Cuts.OPENED or operation.function is not None:
             return tensor
-        live = operation.live[operation.inputs.index(number)]
-        if live or not tensor.requires_grad:
+        required = operation.requires_grad[operation.inputs.index(number)]
+        if required or not tensor.requires_grad:
             return tensor
         replay.has_cuts = True
         return tensor.detach()
@@ -211,7 +218,7 @@ class _Pass:
                 self._views.pop(number, None)
 
     def _put(self, operation: Operation, index: int, number: int, value: Tensor) -> None:
-        # What is handed on as it is stays what it was, and is no view of itself.
+        # An operation that returns its own input makes no new tensor and no view.
         if number in operation.written or number in operation.inputs:
             return
         if is_view(operation.kind) and operation.inputs:
@@ -223,7 +230,7 @@ class _Pass:
         self._set(number, value)
 
     def _refill(self, number: int) -> None:
-        """Memory gets the values that somebody else than torch has written to it."""
+        """Fill memory with what was written to it outside torch."""
         if number in self._values:
             tape, source = self._tape, self._tape.copies.get(number)
             refilled = self._replay.widened(tape.snapshots[number])
@@ -257,17 +264,17 @@ class _Pass:
         return made[index] if operation.several else made  # type: ignore[no-any-return]  # a tensor
 
     def _result(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name, kept = operation.name, operation.kept
+        name, recorded = operation.name, operation.recorded_results
         if name == "detach":
             return aten.alias(args[0])
         if name == "_local_scalar_dense":
-            return kept[0] if kept else None
-        if kept is not None and is_random(operation.kind):
+            return recorded[0] if recorded else None
+        if recorded is not None and is_random(operation.kind):
             return self._random(operation, args, kwargs)
-        if kept is not None and self._replay.decided:
-            decided = self._decided(operation, args, kwargs)
-            if decided is not None:
-                return decided
+        if recorded is not None and self._replay.replay_choices:
+            chosen = self._chosen(operation, args, kwargs)
+            if chosen is not None:
+                return chosen
         if is_fused_attention(operation.kind):
             return self._attention(operation, args, kwargs)
         if operation.written and "out" in kwargs and self._replay.gradients:
@@ -275,7 +282,7 @@ class _Pass:
         try:
             return operation.kind(*half_to_float(operation.kind, args), **kwargs)
         except (RuntimeError, NotImplementedError, TypeError):
-            if not self._replay.wide:
+            if not self._replay.float64:
                 raise
             self._replay.narrow.append(operation)
             return self._as_recorded(operation, args, kwargs)
@@ -284,41 +291,41 @@ class _Pass:
         self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         given = named_arguments(operation.kind, args, kwargs)
-        if not self._replay.wide and not given.get("dropout_p"):
-            # The kernel itself, whose rounding is part of the floor.
+        if not self._replay.float64 and not given.get("dropout_p"):
+            # The kernel itself: its rounding is part of the rounding floor.
             return operation.kind(*args, **kwargs)
         return (attention(given), *([None] * (len(operation.outputs) - 1)))
 
     def _random(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        kept = operation.kept
-        assert kept is not None
+        recorded = operation.recorded_results
+        assert recorded is not None
         if not self._replay.dropout:
             written = self._values[operation.written[0]] if operation.written else None
             whole = without_dropout(operation, args, kwargs, written)
             if whole is not None:
                 return whole
         if operation.name == "native_dropout":
-            mask, share = kept[1], args[1]
+            mask, share = recorded[1], args[1]
             scale = 0.0 if share >= 1 else 1 / (1 - share)
             return args[0] * (mask.to(args[0].dtype) * scale), mask
-        drawn = tuple(self._replay.widened(k) if isinstance(k, Tensor) else k for k in kept)
+        drawn = tuple(self._replay.widened(k) if isinstance(k, Tensor) else k for k in recorded)
         if operation.written:
             target = self._values[operation.written[0]]
             return target.copy_(drawn[0].to(target.dtype))
         return drawn if operation.several else drawn[0].clone()
 
-    def _decided(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Choices as recorded; the values chosen, where there are such, from the new numbers."""
-        kept = operation.kept
-        assert kept is not None
+    def _chosen(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Choices as recorded; the chosen values are taken from the replay."""
+        recorded = operation.recorded_results
+        assert recorded is not None
         if operation.written:
             target = self._values[operation.written[0]]
-            return target.copy_(kept[0]) if kept[0] is not None else None
+            return target.copy_(recorded[0]) if recorded[0] is not None else None
         if not operation.several:
-            return kept[0].clone()
-        if operation.name in CHOICES and kept[0] is None and kept[1] is not None:
+            return recorded[0].clone()
+        if operation.name in CHOICES and recorded[0] is None and recorded[1] is not None:
             given = named_arguments(operation.kind, args, kwargs)
-            return gathered(given, kept[1]), kept[1]
+            return gathered(given, recorded[1]), recorded[1]
         return None
 
     def _into(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Tensors with the strides that they had when they were recorded."""
+"""Restore the recorded strides of tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lossleuth.tape.tape import Layout
 
 
 def laid_out(value: Tensor, layout: Layout) -> Tensor:
-    """With the recorded strides, which later views rely on.
+    """The tensor with the recorded strides, which later views rely on.
 
     >>> laid_out(torch.zeros(2, 3), Layout(torch.float32, (2, 3), (1, 2))).stride()
     (1, 2)

@@ -1,4 +1,4 @@
-"""Operations that a replay does in another way than the recording, with the same meaning."""
+"""Operations that a replay computes in another way, with the same result."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import torch
 from torch import Tensor
 
 from lossleuth.tape.op_schemas import short_name
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.torch_internals import OpOverload, packet_of, schema_of
 
 Arguments = dict[str, Any]
-
-
-class CannotReplay(Exception):
-    """An operation whose meaning we cannot reproduce; the reason is for the user."""
 
 
 def named_arguments(
@@ -34,7 +31,7 @@ def named_arguments(
 
 
 def attention(given: Arguments) -> Tensor:
-    """Softmax attention written out, for the fused kernels, which know no float64 derivative."""
+    """Softmax attention written out: the fused kernels have no float64 derivative."""
     if given.get("dropout_p"):
         raise CannotReplay("dropout inside a fused attention kernel")
     query, key, value = given["query"], given["key"], given["value"]
@@ -45,7 +42,7 @@ def attention(given: Arguments) -> Tensor:
     scale = given.get("scale")
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     shape = (*query.shape[:-1], key.shape[-2])
-    # All heads in one axis: `matmul` would lay out anew what is transposed.
+    # All heads in one axis: `matmul` would copy what is transposed.
     one_axis = [x.flatten(0, -3) for x in (query, key, value)]
     scores = torch.bmm(one_axis[0] * scale, one_axis[1].transpose(1, 2))
     if given.get("is_causal"):
@@ -56,15 +53,15 @@ def attention(given: Arguments) -> Tensor:
         return mixed.view(*shape[:-1], value.shape[-1])
     scores, is_choice = scores.view(shape), mask.dtype == torch.bool
     scores = scores.masked_fill(~mask, float("-inf")) if is_choice else scores + mask
-    # A query that may look nowhere gets zeros from the fused kernels, not NaN; nor may its
-    # gradient pass through the softmax of nothing.
+    # A query that is masked everywhere gets zeros from the fused kernels, not NaN. Its gradient
+    # must not pass through the softmax of an empty row.
     nowhere = torch.isneginf(scores).all(-1, keepdim=True)
     weights = torch.softmax(scores.masked_fill(nowhere, 0.0), -1)
     return torch.matmul(weights.masked_fill(nowhere, 0.0), value)
 
 
 def gathered(given: Arguments, indices: Tensor) -> Tensor:
-    """The values that a recorded choice among them would have given."""
+    """The values at the recorded indices."""
     source, dim = given["self"], given.get("dim", -1)
     if source.dim() == 0:
         return torch.as_tensor(source)
@@ -76,7 +73,7 @@ def gathered(given: Arguments, indices: Tensor) -> Tensor:
 
 
 def half_to_float(operation: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A softmax that widens on the way need not, where everything is wide already."""
+    """Drop the `half_to_float` flag of a softmax whose input is no half precision."""
     widens = short_name(operation) in ("_softmax", "_log_softmax") and args[0].dtype.itemsize > 2
     return (*args[:2], False) if widens and len(args) == 3 else args
 

@@ -1,4 +1,4 @@
-"""Which token each target is, counted from the position that predicts it: next is 1.
+"""The offset of each target from the position that predicts it: the next token is 1.
 
 Where a row of the loss came from is found by sending position numbers through the very operations
 that the logits went through; which token it is compared with, by content.
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from lossleuth.findings.data import Alignment
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.roles import Roles, recorded_value, token_values
 from lossleuth.tape.window import Window
 
@@ -46,26 +46,26 @@ def alignment(window: Window, roles: Roles | None) -> Alignment:
 
 
 def supervision(window: Window, roles: Roles | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Tokens, and for each row of the loss its flat place among them and its target."""
+    """The tokens; for each row of the loss its flat position among them; its target."""
     if roles is None or roles.targets is None or (roles.logits is None and not roles.features):
-        raise CannotReplay("no targets that a loss picks by were found")
+        raise CannotReplay("no targets of a loss were found")
     tokens = token_values(window.tape, roles)
     if tokens is None or tokens.dim() != 2:
-        raise CannotReplay("the tokens are not rows of positions")
+        raise CannotReplay("the tokens are not a batch of sequences")
     places = row_places(window, roles, tokens)
     targets = recorded_value(window.tape, roles.targets, roles.run.at).reshape(-1)
     if len(places) != len(targets):
-        raise CannotReplay("as many targets as rows of scores expected")
+        raise CannotReplay("the number of targets is not the number of rows of logits")
     return tokens, places, targets
 
 
 def is_counted(targets: Tensor, roles: Roles) -> Tensor:
-    """Which targets the loss takes notice of."""
+    """Which targets are supervised."""
     return targets != roles.ignored if roles.ignored is not None else targets == targets
 
 
 def time_axis(by_axis: dict[int, dict[int, float]]) -> int:
-    """The axis along which targets are other tokens: the second, unless only the first explains."""
+    """The time axis: the second, unless targets are next tokens along the first alone."""
     next_along = {axis: shares.get(1, 0.0) for axis, shares in by_axis.items()}
     return 0 if next_along[0] > 0.5 and next_along[0] > next_along[1] else 1
 
@@ -101,16 +101,16 @@ def row_places(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
         raise CannotReplay("the classes are not the last axis of the logits")
     rows = math.prod(shape) // classes
     if len(origin) != rows:
-        raise CannotReplay("the logits are not one row per token")
+        raise CannotReplay("there is not one row of logits for each token")
     moved = sent(window, roles.logits, rows, roles.scores, roles.scores_at)
-    # The middle one of a row: some classes may be masked with other numbers on the way.
+    # The median of a row: some classes may be masked with other numbers on the way.
     places = moved.movedim(roles.class_axis, -1).median(-1).values.reshape(-1)
     places = origin[_whole(places, rows)]
     return _whole(places, tokens.numel())
 
 
 def sent(window: Window, number: int, rows: int, to: int, before: int | None) -> Tensor:
-    """Where numbers of rows end up that are sent the way from one tensor to another."""
+    """Send row numbers from one tensor to another: which row each element comes from."""
     tape = window.tape
     shape = tape.layouts[number].shape
     width = math.prod(shape) // max(rows, 1)
@@ -127,7 +127,7 @@ def sent(window: Window, number: int, rows: int, to: int, before: int | None) ->
 def _met_on_the_way(
     window: Window, number: int, to: int, since: int, before: int | None
 ) -> dict[int, Tensor]:
-    """What was made earlier and is used between, such as the places that are picked."""
+    """Tensors made earlier that the way uses, such as the indices that are picked."""
     tape = window.tape
     operations = tape.needed_for([to], before, since)
     made = {o for operation in operations for o in operation.outputs}

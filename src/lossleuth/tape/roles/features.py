@@ -1,4 +1,4 @@
-"""What logits were made of: one row of numbers for each position, before the last product.
+"""The features before the last layer: one row for each position.
 
 Programs compute logits of some positions only, or chunk by chunk inside a function. The features
 that they are made of are there once, for all positions.
@@ -10,13 +10,14 @@ import math
 from dataclasses import dataclass
 
 from lossleuth.tape.tape import Operation, Ref, Tape
+from lossleuth.tape.walk_back import origin
 
 PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "matmul", "linear"))
 
 
 @dataclass(frozen=True)
 class Features:
-    """The features, and the product that takes them, moved, into logits."""
+    """The features, and the matrix product that makes logits of them."""
 
     number: int
     # Its factor that came from the features, and when it is taken.
@@ -27,19 +28,19 @@ class Features:
 def find_features(
     tape: Tape, makers: dict[int, Operation], logits: int, moves: frozenset[str]
 ) -> Features | None:
-    """Back from logits to the last product with a parameter, and through movement before it."""
-    number, size = logits, math.prod(tape.layouts[logits].shape)
-    while (maker := makers.get(number)) is not None and maker.name not in PRODUCTS:
-        # Scaling, capping, a bias: one input of the same size, whatever is done to it.
-        same = [
-            i
-            for i in maker.inputs
-            if tape.layouts[i].dtype.is_floating_point and math.prod(tape.layouts[i].shape) == size
-        ]
-        if not same:
+    """Go back from logits to the last product with a parameter, and to the features in it."""
+    size = math.prod(tape.layouts[logits].shape)
+
+    def before_product(number: int) -> int | None:
+        maker = makers.get(number)
+        if maker is None or maker.name in PRODUCTS:
             return None
-        number = same[0]
-    if maker is None:
+        # Scaling, capping, a bias: one input of the same size, whatever is done to it.
+        floats = [i for i in maker.inputs if tape.layouts[i].dtype.is_floating_point]
+        return next((i for i in floats if math.prod(tape.layouts[i].shape) == size), None)
+
+    maker = makers.get(origin(logits, before_product))
+    if maker is None or maker.name not in PRODUCTS:
         return None
     factors = [a.id for a in maker.args if type(a) is Ref and len(tape.layouts[a.id].shape) >= 2]
     free = [i for i in factors if _origin(makers, i, moves) not in tape.parameters]
@@ -50,7 +51,7 @@ def find_features(
 
 @dataclass(frozen=True)
 class Fused:
-    """A function that makes a loss of features without ever showing logits."""
+    """A fused function that computes a loss from features; its logits are never seen."""
 
     features: Features
     targets: int
@@ -60,7 +61,7 @@ class Fused:
 def find_fused(
     tape: Tape, makers: dict[int, Operation], before: int, moves: frozenset[str]
 ) -> Fused | None:
-    """The last such call: features, a matrix of as many columns, a whole number for each row."""
+    """The last call that takes features, a matrix with as many columns, a target for each row."""
     for call in reversed(tape.functions):
         if call.first >= before:
             continue
@@ -80,6 +81,10 @@ def find_fused(
 
 
 def _origin(makers: dict[int, Operation], number: int, moves: frozenset[str]) -> int:
-    while (maker := makers.get(number)) is not None and maker.name in moves and maker.inputs:
-        number = maker.inputs[0]
-    return number
+    """Go back through views and copies to where these numbers were computed or came from."""
+
+    def moved_from(moved: int) -> int | None:
+        maker = makers.get(moved)
+        return maker.inputs[0] if maker and maker.name in moves and maker.inputs else None
+
+    return origin(number, moved_from)

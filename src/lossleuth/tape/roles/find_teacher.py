@@ -1,8 +1,8 @@
-"""Who teaches whom: where a loss compares a model's scores with another's, class by class.
+"""Find teacher and student: where a loss compares one model's logits with another's.
 
 A teacher is found by what it is used for. Its scores meet those of the model that is trained while
 both still have their classes; whatever is done to them before, such as a temperature, a mask or a
-slice, is told from what compares them. Nothing goes by names, or by which divergence it is.
+slice, is kept apart from what compares them. Names and the kind of divergence do not matter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NORMALISES = ("softmax", "exp", "logsumexp", "sigmoid", "log", "sum", "mean", "a
 
 @dataclass(frozen=True)
 class Side:
-    """Scores of one of the two, as they were made and as they are compared."""
+    """The logits of teacher or student, as they were made and as they are compared."""
 
     # As a model gave them, or as they came from outside.
     logits: int
@@ -40,13 +40,13 @@ class Side:
     # What the logits were multiplied with on the way; None where that is trained itself.
     factor: float | None
     # Whether gradients flow back into them.
-    is_live: bool
+    requires_grad: bool
     place: str | None
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A student, a teacher, and the operations in which the student's scores meet the teacher's."""
+    """A student, a teacher, and the operations that compare their logits."""
 
     run: Backward
     student: Side
@@ -60,7 +60,7 @@ class Lesson:
 
 
 def find_lessons(window: Window, roles: Roles | None) -> list[Lesson]:
-    """The lessons in what a backward pass differentiates; several where either may teach."""
+    """The teacher losses in a backward pass; several if either model may be the teacher."""
     if roles is None or roles.vocabulary is None:
         return []
     tape, run = window.tape, roles.run
@@ -81,17 +81,17 @@ def find_lessons(window: Window, roles: Roles | None) -> list[Lesson]:
             if teacher == student:
                 continue
             met = _meetings(operations, flows[student], flows[teacher])
-            # Two that both learn from labels, and from each other, are peers.
-            if not met or (teacher in labelled and flows[teacher].is_live):
+            # Two models that both learn from labels and from each other are peers.
+            if not met or (teacher in labelled and flows[teacher].requires_grad):
                 continue
             lesson = _lesson(run, operations, flows[student], flows[teacher], met, picks)
-            if lesson is not None and lesson.student.is_live:
+            if lesson is not None and lesson.student.requires_grad:
                 found.append(lesson)
     return found
 
 
 def _is_pick(op: Operation, flows: Iterable[_Flow]) -> bool:
-    """Whether labels are picked by; choices that a model has made itself are none."""
+    """Whether the operation picks by labels, not by a model's own choice."""
     if op.name not in PICKS or len(op.inputs) < 2:
         return False
     index = op.args[2 if op.name == "gather" else 1]
@@ -99,7 +99,7 @@ def _is_pick(op: Operation, flows: Iterable[_Flow]) -> bool:
 
 
 class _Flow:
-    """What is made of some scores, and for how long they keep their classes."""
+    """What is computed from some logits, and which of it still has one entry for each class."""
 
     def __init__(self, tape: Tape, operations: list[Operation], head: int) -> None:
         self.tape, self.head = tape, head
@@ -109,13 +109,14 @@ class _Flow:
         self.made: dict[int, bool] = {head: True}
         # What scores that were only carried have been multiplied with so far.
         self.carried: dict[int, float | None] = {head: 1.0}
-        self.is_live = False
+        self.requires_grad = False
         for op in operations:
             if not any(i in self.made for i in op.inputs):
                 continue
             wide = any(self.made.get(i, False) for i in op.inputs)
-            self.is_live |= any(
-                live and i in self.made for i, live in zip(op.inputs, op.live, strict=True)
+            self.requires_grad |= any(
+                needs_grad and i in self.made
+                for i, needs_grad in zip(op.inputs, op.requires_grad, strict=True)
             )
             source = next((i for i in op.inputs if i in self.carried), None)
             for out in {*(o for o in op.outputs if o is not None), *op.written}:
@@ -146,7 +147,7 @@ class _Flow:
 
 
 def _heads(window: Window, operations: list[Operation], classes: int) -> list[int]:
-    """Scores over the classes, as models gave them or as they came; the latest last.
+    """Logits as models returned them or as they were loaded, the latest last.
 
     What a module gives is scores too, until it is normalised: models scale their own.
     """
@@ -180,14 +181,14 @@ def _heads(window: Window, operations: list[Operation], classes: int) -> list[in
 
 
 def _adds_bias(tape: Tape, op: Operation, classes: int) -> bool:
-    """Whether a number for each class is added that does not depend on the input."""
+    """Whether a bias for each class is added."""
     if op.name not in ("add", "add_"):
         return False
     return any(i in tape.leaves and tape.layouts[i].shape == (classes,) for i in op.inputs)
 
 
 def _meetings(operations: list[Operation], student: _Flow, teacher: _Flow) -> list[Operation]:
-    """Where tensors with the classes of both meet; one that is made of both may be among them."""
+    """Operations that take logits of both; a tensor computed from both may be among them."""
     found = []
     for op in operations:
         ours = {i for i in op.inputs if student.is_wide(i)}
@@ -214,13 +215,21 @@ def _lesson(
     if sides[0] is None or sides[1] is None:
         return None
     mixed = _mixed(operations, met, labels)
-    return Lesson(run, sides[0], sides[1], student.classes, own, bool(labels), mixed)
+    return Lesson(
+        run=run,
+        student=sides[0],
+        teacher=sides[1],
+        classes=student.classes,
+        own=own,
+        has_labels=bool(labels),
+        mixed_at=mixed,
+    )
 
 
 def _mixed(
     operations: list[Operation], met: list[Operation], labels: list[Operation]
 ) -> str | None:
-    """Where something that is made of the comparison meets something that is made of labels."""
+    """The line that adds the teacher loss to the loss of the labels."""
     lesson, other = {op.number for op in met}, {op.number for op in labels}
     of_lesson: set[int] = set()
     of_labels: set[int] = set()
@@ -238,7 +247,7 @@ def _mixed(
 
 
 def _side(operations: list[Operation], flow: _Flow, leading: set[int]) -> Side | None:
-    """The scores as they are when something is done that is more than carrying."""
+    """The logits as they are when they are first used for more than moving and scaling."""
     for op in operations:
         if op.number not in leading:
             continue
@@ -248,14 +257,23 @@ def _side(operations: list[Operation], flow: _Flow, leading: set[int]) -> Side |
         goes_on = any(o in flow.carried and o != source for o in op.outputs if o is not None)
         if goes_on or source in op.written:
             continue
-        live = dict(zip(op.inputs, op.live, strict=True))[source] or op.function is not None
+        needs_grad = (
+            dict(zip(op.inputs, op.requires_grad, strict=True))[source] or op.function is not None
+        )
         place = None if op.place is None else str(op.place)
-        return Side(flow.head, source, op.number, flow.carried[source], live, place)
+        return Side(
+            logits=flow.head,
+            scores=source,
+            at=op.number,
+            factor=flow.carried[source],
+            requires_grad=needs_grad,
+            place=place,
+        )
     return None
 
 
 def _ancestors(operations: list[Operation], ends: Iterable[Operation]) -> set[int]:
-    """The operations that lead to some others, and those."""
+    """Some operations and all that lead to them."""
     needed: set[int] = set()
     found: set[int] = set()
     last = {op.number for op in ends}
@@ -267,7 +285,7 @@ def _ancestors(operations: list[Operation], ends: Iterable[Operation]) -> set[in
 
 
 def _factor(tape: Tape, op: Operation, source: int, made: Mapping[int, bool]) -> float | None:
-    """What an operation that only carries scores multiplies them with; None if it does more."""
+    """The factor by which an operation scales logits; None if it does more than scale or move."""
     name = op.name.removesuffix("_")
     if op.name in CARRIES or name in CARRIES:
         return 1.0
@@ -277,7 +295,7 @@ def _factor(tape: Tape, op: Operation, source: int, made: Mapping[int, bool]) ->
     if type(first) is not Ref:
         return None
     if name in ("add", "sub"):
-        # A number for all, which no softmax sees.
+        # The same number for all classes: a softmax does not change.
         return 1.0 if isinstance(other, int | float) else None
     if first.id != source:
         first, other = other, first

@@ -1,20 +1,20 @@
-"""Which of the losses of a step is the language model's, and the roles in it."""
+"""Which loss of a step is the language model's, and the roles in it."""
 
 from __future__ import annotations
 
-from lossleuth.tape.replay.substitutes import CannotReplay
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.alignment import alignment
 from lossleuth.tape.roles.find_teacher import find_lessons
 from lossleuth.tape.roles.roles import MOVES, PICKS, Roles, find_roles, roles_of
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 
-# Losses of one step that are looked at, the last ones.
+# Losses of one step that are examined, the last ones. Picked by hand.
 MAX_LOSSES = 8
 
 
 def supervised_roles(window: Window, pick: int | None = None, run: Backward | None = None) -> Roles:
-    """The roles in the step's loss, all of them known.
+    """The roles in the step's loss; CannotReplay if logits or targets are missing.
 
     `pick` says which loss of the step is meant, where it is not read yet; `run` says which of
     several backward passes, each of which has a loss of its own.
@@ -25,7 +25,7 @@ def supervised_roles(window: Window, pick: int | None = None, run: Backward | No
             return own
     roles = best_roles(window, pick)
     if roles is not None and roles.targets is None and find_lessons(window, roles):
-        # Who learns from a teacher alone has no targets, and predicts the next token all the same.
+        # A student without labels has no targets and still predicts the next token.
         return roles
     if roles is None or not _is_complete(roles):
         raise CannotReplay("no logits and targets were found")
@@ -49,7 +49,7 @@ def _best_roles(window: Window, pick: int | None) -> Roles | None:
         wanted = [i for i, op in enumerate(picks) if op.number in followed][-MAX_LOSSES:]
     read = [_roles_at(tape, picks[i]) for i in wanted if i < len(picks)]
     read = [roles for roles in read if _is_complete(roles)]
-    # Heads that look further ahead come along with one for the next token.
+    # Multi-token heads come along with one for the next token.
     for roles in read if len(read) > 1 else ():
         if alignment(window, roles).offset == 1:
             return roles
@@ -57,7 +57,7 @@ def _best_roles(window: Window, pick: int | None) -> Roles | None:
         return read[-1]
     if found is not None and _is_complete(found):
         return found
-    # What is read is often read after the update only: any loss that was computed will do.
+    # Programs often read their loss after the update: take any loss that was computed.
     for operation in reversed(picks):
         other = _roles_at(tape, operation)
         if _is_complete(other):
@@ -90,7 +90,7 @@ def losses_read(window: Window) -> list[int]:
 
 
 def has_graph(tape: Tape, pick: Operation) -> bool:
-    """Whether a loss is made of anything that could be differentiated, weights by themselves apart.
+    """Whether a loss depends on anything with a gradient, other than weights themselves.
 
     Under autocast, cast weights ask for gradients even where nothing else may.
     """
@@ -101,8 +101,8 @@ def has_graph(tape: Tape, pick: Operation) -> bool:
         if operation.name in MOVES and all(i in weights for i in operation.inputs):
             weights.update(o for o in operation.outputs if o is not None)
         elif any(
-            live and i not in weights
-            for i, live in zip(operation.inputs, operation.live, strict=True)
+            needs_grad and i not in weights
+            for i, needs_grad in zip(operation.inputs, operation.requires_grad, strict=True)
         ):
             return True
     return False

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from lossleuth.tape.op_schemas import is_random
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.replay.substitutes import CannotReplay
 from lossleuth.tape.roles.features import Features, Fused, find_features, find_fused
 from lossleuth.tape.tape import Operation, Ref, Tape
+from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Backward, Window
 
 # Operations that move numbers about without changing them.
@@ -37,26 +38,26 @@ SOFTMAXES = frozenset(("_log_softmax", "_softmax", "log_softmax", "softmax", "lo
 
 @dataclass(frozen=True)
 class Roles:
-    """Numbers of tensors on the tape; None where none was found."""
+    """Tensors by their number on the tape; None if not found."""
 
     run: Backward
-    # The scores that the loss was made of, as the model gave them, before any slicing.
+    # The logits as the model returned them, before any slicing.
     logits: int | None
     class_axis: int
     vocabulary: int | None
-    # What goes into the softmax, row by row as the targets see it.
+    # The input of the loss's softmax, one row for each target.
     scores: int | None
     scores_at: int | None
     targets: int | None
     ignored: int | None
     tokens: int | None
     tokens_at: int | None
-    # What the logits are made of, where there are more positions than logits.
+    # The features, if there are logits for some positions only.
     features: Features | None = None
 
 
 def find_roles(window: Window) -> Roles | None:
-    """The roles in the backward pass that differentiates most; None if there was none."""
+    """The roles in the backward pass with most operations; None if there was none."""
     return window.once("roles", lambda: _find_roles(window))
 
 
@@ -78,7 +79,18 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
     if fused is not None and (softmax is None or targets is None):
         return _fused_roles(tape, run, makers, fused)
     if softmax is None:
-        return Roles(run, None, -1, None, None, None, targets, ignored, None, None)
+        return Roles(
+            run=run,
+            logits=None,
+            class_axis=-1,
+            vocabulary=None,
+            scores=None,
+            scores_at=None,
+            targets=targets,
+            ignored=ignored,
+            tokens=None,
+            tokens_at=None,
+        )
     scores, scores_at, axis = softmax.inputs[0], softmax.number, _axis(softmax, tape)
     if probabilities is not None and not _leads_to(tape, makers, softmax, probabilities):
         # Picked from as they are, and normalised beside, perhaps in a way that changes them.
@@ -93,20 +105,20 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
         rows.append(_count(tape, features.number) // max(shape[-1] if shape else 1, 1))
     lookup = _tokens(tape, logits, makers, rows, vocabulary)
     tokens, tokens_at, count = (None, None, 0) if lookup is None else lookup
-    # Logits that are one row per token speak for themselves.
+    # With one row of logits for each token, features are not needed.
     features = features if count != rows[0] and count == rows[-1] else None
     return Roles(
-        run,
-        logits,
-        axis,
-        vocabulary,
-        scores,
-        scores_at,
-        targets,
-        ignored,
-        tokens,
-        tokens_at,
-        features,
+        run=run,
+        logits=logits,
+        class_axis=axis,
+        vocabulary=vocabulary,
+        scores=scores,
+        scores_at=scores_at,
+        targets=targets,
+        ignored=ignored,
+        tokens=tokens,
+        tokens_at=tokens_at,
+        features=features,
     )
 
 
@@ -117,16 +129,26 @@ def _fused_roles(tape: Tape, run: Backward, makers: dict[int, Operation], fused:
     lookup = _tokens(tape, fused.features.number, makers, rows, fused.classes)
     tokens, at, _ = (None, None, 0) if lookup is None else lookup
     return Roles(
-        run, None, -1, fused.classes, None, None, fused.targets, None, tokens, at, fused.features
+        run=run,
+        logits=None,
+        class_axis=-1,
+        vocabulary=fused.classes,
+        scores=None,
+        scores_at=None,
+        targets=fused.targets,
+        ignored=None,
+        tokens=tokens,
+        tokens_at=at,
+        features=fused.features,
     )
 
 
-def _is_alive(tape: Tape, operations: list[Operation]) -> bool:
-    """Whether autograd takes part at all: a parameter by itself always could."""
+def _uses_autograd(tape: Tape, operations: list[Operation]) -> bool:
+    """Whether anything other than a parameter itself requires a gradient."""
     return any(
-        live and tape.groups[i] not in tape.leaves
+        needs_grad and tape.groups[i] not in tape.leaves
         for operation in operations
-        for i, live in zip(operation.inputs, operation.live, strict=True)
+        for i, needs_grad in zip(operation.inputs, operation.requires_grad, strict=True)
     )
 
 
@@ -135,9 +157,9 @@ def _leading_to(tape: Tape, run: Backward) -> list[Operation]:
 
 
 def _picked(tape: Tape, operations: list[Operation]) -> tuple[int | None, int | None, int | None]:
-    """Targets, the target that counts for nothing, and what they picked from; the largest such."""
+    """Targets, the ignored target, and what they are picked from; the largest of several."""
     best: tuple[int, int, int | None, int] | None = None
-    alive = _is_alive(tape, operations)
+    autograd = _uses_autograd(tape, operations)
     for operation in operations:
         if operation.name not in PICKS or len(operation.inputs) < 2:
             continue
@@ -146,10 +168,13 @@ def _picked(tape: Tape, operations: list[Operation]) -> tuple[int | None, int | 
             continue
         whole = not tape.layouts[index.id].dtype.is_floating_point
         classes = max(tape.layouts[source.id].shape, default=0)
-        live = operation.function is not None or operation.live[operation.inputs.index(source.id)]
-        # Where nothing at all is live, gradients are made by hand.
-        live = live or not alive
-        if not whole or classes < 2 or not live:
+        needs_grad = (
+            operation.function is not None
+            or operation.requires_grad[operation.inputs.index(source.id)]
+        )
+        # Where nothing at all requires a gradient, gradients are made by hand.
+        needs_grad = needs_grad or not autograd
+        if not whole or classes < 2 or not needs_grad:
             continue
         ignored = operation.args[4] if operation.name.startswith("nll") else None
         size = _count(tape, source.id)
@@ -164,7 +189,7 @@ def _softmax(
     makers: dict[int, Operation],
     probabilities: int | None,
 ) -> Operation | None:
-    """The last softmax on the way to what was picked from, else the last with most classes."""
+    """The last softmax before the targets are picked, else the last of the largest ones."""
     if probabilities is not None:
         upstream = tape.needed_for([probabilities], _after(makers, probabilities))
         direct = [op for op in upstream if op.name in SOFTMAXES]
@@ -177,8 +202,10 @@ def _softmax(
         for operation in reversed(beside):
             if _count(tape, operation.inputs[0]) == wanted:
                 return operation
-    alive = _is_alive(tape, operations)
-    candidates = [op for op in operations if op.name in SOFTMAXES and (op.live[0] or not alive)]
+    autograd = _uses_autograd(tape, operations)
+    candidates = [
+        op for op in operations if op.name in SOFTMAXES and (op.requires_grad[0] or not autograd)
+    ]
     # A softmax whose result is multiplied with values again is attention, not a prediction.
     predictions = [op for op in candidates if "log" in op.name]
     return max(predictions, key=lambda op: (_count(tape, op.inputs[0]), op.number), default=None)
@@ -204,23 +231,24 @@ def _axis(operation: Operation, tape: Tape) -> int:
 
 
 def _unmoved(tape: Tape, makers: dict[int, Operation], number: int, classes: int) -> int:
-    """Back through mere movement of numbers to where they were computed, with a class axis."""
-    while True:
-        maker = makers.get(number)
+    """Go back through views and copies to where the logits were computed."""
+
+    def with_classes(moved: int) -> int | None:
+        maker = makers.get(moved)
         source = None if maker is None else _moved_from(tape, maker)
-        if source is None or classes not in tape.layouts[source].shape:
-            return number
-        number = source
+        return source if source is not None and classes in tape.layouts[source].shape else None
+
+    return origin(number, with_classes)
 
 
 def _moved_from(tape: Tape, maker: Operation) -> int | None:
-    """What an operation has moved, or ruled some classes out of; None if it does more."""
+    """The input that an operation only moved or masked; None if it does more."""
     if maker.name in MOVES:
         return maker.inputs[0] if maker.inputs else None
     if maker.name in MASKS and maker.outputs[0] is not None:
         shape = tape.layouts[maker.outputs[0]].shape
-        pairs = zip(maker.inputs, maker.live, strict=True)
-        whole = [i for i, live in pairs if live and tape.layouts[i].shape == shape]
+        pairs = zip(maker.inputs, maker.requires_grad, strict=True)
+        whole = [i for i, needs_grad in pairs if needs_grad and tape.layouts[i].shape == shape]
         return whole[0] if len(whole) == 1 else None
     return None
 
@@ -228,7 +256,7 @@ def _moved_from(tape: Tape, maker: Operation) -> int | None:
 def _tokens(
     tape: Tape, logits: int, makers: dict[int, Operation], rows: list[int], vocabulary: int
 ) -> tuple[int, int, int] | None:
-    """The lookup that has one token for each row of logits, else the largest; the latest of such.
+    """The embedding lookup with one token for each row of logits, else the largest, latest one.
 
     An encoder's tokens are looked up before the decoder's, whose rows are the logits'.
     """
@@ -240,7 +268,7 @@ def _tokens(
         size = _count(tape, index)
         # Rows of logits first, then rows of features, then the largest.
         fits = len(rows) - rows.index(size) if size in rows else 0
-        # Kinds of segments are looked up too, in a table that has no row for each class.
+        # Segment ids are looked up too, in a table without a row for each class.
         table = tape.layouts[operation.inputs[0]].shape[0] == vocabulary
         if found is None or (fits, table, size) >= found[0]:
             found = (fits, table, size), (index, operation.number, size)
@@ -248,7 +276,7 @@ def _tokens(
 
 
 def tokens_of(tape: Tape, scores: int, vocabulary: int) -> Tensor | None:
-    """The tokens that scores are for, where there is one for each row of them."""
+    """The tokens behind some logits, if there is one for each row."""
     rows = _count(tape, scores) // max(vocabulary, 1)
     found = _tokens(tape, scores, tape.makers(), [rows], vocabulary)
     if found is None or found[2] != rows:
@@ -257,7 +285,7 @@ def tokens_of(tape: Tape, scores: int, vocabulary: int) -> Tensor | None:
 
 
 def _lookup(tape: Tape, operation: Operation) -> int | None:
-    """The indices of a lookup by whole numbers in a matrix of floating-point numbers."""
+    """The indices of an embedding lookup; None if it is none."""
     if operation.name == "embedding":
         return operation.inputs[1]
     if operation.name in ("index", "index_select") and len(operation.inputs) == 2:
@@ -272,7 +300,7 @@ def _lookup(tape: Tape, operation: Operation) -> int | None:
 
 
 def _counts_up(tape: Tape, number: int) -> bool:
-    """Whether whole numbers come from nothing but counting, as positions do."""
+    """Whether integers come from counting alone, as positions do."""
     operations = tape.needed_for([number])
     made = [op for op in operations if number in op.outputs]
     if not made:
@@ -287,7 +315,7 @@ def _counts_up(tape: Tape, number: int) -> bool:
 
 
 def _is_computed(tape: Tape, number: int, before: int) -> bool:
-    """Whether a model has chosen these numbers itself: then they are no input."""
+    """Whether the model computed these numbers itself, so that they are no input."""
     parameters = tape.parameters
     operations = tape.needed_for([number], before)
     return any(i in parameters for operation in operations for i in operation.inputs)
@@ -302,8 +330,8 @@ def _is_consecutive(tensor: Tensor) -> bool:
     rows = tensor.reshape(-1, tensor.shape[-1]) if tensor.dim() else tensor.reshape(1, 1)
     if rows.shape[1] < 2:
         return False
-    # Mostly: positions of packed documents begin again and again. In every row: a row of tokens
-    # may count up too.
+    # Mostly: positions start again in packed documents. In every row: one row of tokens may count
+    # up by chance.
     return bool(((rows[:, 1:] - rows[:, :-1] == 1).double().mean(1) > 0.5).all())
 
 
@@ -317,7 +345,7 @@ def _after(makers: dict[int, Operation], number: int) -> int:
 
 
 def recorded_value(tape: Tape, number: int, before: int | None) -> Tensor:
-    """A tensor as it was: kept if it is a leaf, else made again."""
+    """The recorded value of a tensor: stored if it is a leaf, else replayed."""
     if number in tape.leaves:
         return tape.value(number)
     return Replay(tape, gradients=False).run([number], before=before)[number]
