@@ -1,4 +1,4 @@
-"""Reports as files: made from a run's directory, whole or not at all, without torch."""
+"""Write reports from a run's directory, without torch; each file is whole or absent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMS: dict[str, Callable[[Path, Verdict], bytes]] = {
 
 
 def write_reports(directory: Path, verdict: Verdict) -> list[Path]:
-    """Write `verdict.json`, `report.html` and `report.md`; where they are."""
+    """Write `verdict.json`, `report.html` and `report.md`; return their paths."""
     document = document_of(facts_of(directory, verdict))
     texts = {"report.html": html.rendered(document), "report.md": markdown.rendered(document)}
     verdict.write(directory)
@@ -36,9 +36,9 @@ def write_reports(directory: Path, verdict: Verdict) -> list[Path]:
 
 
 def write_report(directory: Path, form: str, to: Path | None = None) -> Path:
-    """Make one form of the report again from what a run left behind."""
+    """Write one format of the report from a finished run."""
     if form not in (*FORMS, "csv"):
-        raise BadInput("a form of report", repr(form), "give html, md, json or csv")
+        raise BadInput("a report format", repr(form), "give html, md, json or csv")
     if not directory.is_dir():
         raise BadInput("a run directory", f"nothing at {directory}", "give one under runs/")
     path = to or directory / f"report.{form}"
@@ -46,7 +46,7 @@ def write_report(directory: Path, form: str, to: Path | None = None) -> Path:
         with Record.open(look_of(directory)) as record:
             export(record, "csv", path)
         return path
-    # Without a verdict that was written, one is made now from the record.
+    # A run that was only watched has no verdict yet.
     known = (directory / FILE).exists()
     verdict = saved_verdict(directory) if known else examine_record(directory)
     data = FORMS[form](directory, verdict)
@@ -56,7 +56,7 @@ def write_report(directory: Path, form: str, to: Path | None = None) -> Path:
 
 
 def write_comparison(document: Document, to: Path | None = None) -> str:
-    """The comparison for a terminal; as a page too, where a file is named."""
+    """The comparison as Markdown; also as a page if a file is given."""
     if to is not None:
         with replace_file(to) as stream:
             stream.write(html.rendered(document).encode())

@@ -1,4 +1,4 @@
-"""What a report is written from: a verdict, the record it rests on, the trials beside it."""
+"""Collect what a report shows: the verdict, its record and its trials."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ from lossleuth.judge.verdict import Verdict
 from lossleuth.record.read import Record
 from lossleuth.record.recorded_steps import restored_steps
 from lossleuth.report.document.headroom import largest_activations
-from lossleuth.report.document.sampling import bunches
+from lossleuth.report.document.sampling import bins
 from lossleuth.types.change import Change
 from lossleuth.types.errors import BadInput
+from lossleuth.types.observed import Floors, Origins
+from lossleuth.types.plain import from_plain
 
-# Columns of a heat map at most, and cells that are all read to fill them.
-MOST_COLUMNS = 100
-MOST_CELLS = 4_000_000
+# Columns of a heat map, and cells up to which every step is read to fill them.
+MAX_COLUMNS = 100
+MAX_CELLS = 4_000_000
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class TrialRun:
-    """One run of a trial: what was changed, and its loss step by step."""
+    """One run of a trial: its changes and its loss at each step."""
 
     changes: tuple[Change, ...]
     seed: int
@@ -46,7 +48,7 @@ class TrialRun:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A reading of every parameter over the steps, in at most so many columns."""
+    """One statistic of every parameter over the steps."""
 
     parameters: Sequence[str]
     steps: Sequence[int]
@@ -56,38 +58,61 @@ class Matrix:
 
 
 @dataclass(frozen=True)
+class GitState:
+    """The script's commit, and whether files differ from it."""
+
+    commit: str = ""
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class Header:
+    """The start of a record: what was run, where and when."""
+
+    script: str = ""
+    arguments: Sequence[str] = ()
+    working_directory: str = ""
+    python: str = ""
+    platform: str = ""
+    git: GitState | None = None
+    # Seconds since the epoch.
+    started: float | None = None
+
+
+@dataclass(frozen=True)
 class Facts:
     """Everything that the report shows, as plain numbers."""
 
     verdict: Verdict
-    header: Mapping[str, Any] = field(default_factory=dict)
+    header: Header = field(default_factory=Header)
     state: str = ""
-    # What is wrong with the record itself.
+    # Damage to the record itself.
     problem: str | None = None
     steps: Floats = field(default_factory=lambda: np.zeros(0))
     series: Mapping[str, Floats] = field(default_factory=dict)
-    # Places where the script reads numbers, with the numbers step by step.
+    # Numbers that the script reads, by the line that reads them.
     reads: Mapping[str, Floats] = field(default_factory=dict)
     matrices: Mapping[str, Matrix] = field(default_factory=dict)
-    # The true loss where it is known.
+    # Steps whose true loss is known.
     true_steps: Sequence[int] = ()
     true_losses: Sequence[float] = ()
     vocabulary: int | None = None
-    floors: Mapping[str, float] = field(default_factory=dict)
+    floors: Floors = field(default_factory=Floors)
+    # As recorded: the report lists whatever settings the optimizers have.
     settings: Mapping[str, Any] = field(default_factory=dict)
-    origins: Mapping[str, Any] = field(default_factory=dict)
+    origins: Origins = field(default_factory=Origins)
     packages: Mapping[str, str] = field(default_factory=dict)
     trials: Sequence[TrialRun] = ()
-    # What rounding does to the gradient of the worst recorded step, as a share of it, and to its
-    # operations; the largest outputs of modules, where they were watched.
+    # Rounding error of the gradient at the worst recorded step, relative to its norm, and the
+    # operations with the largest errors there; then the largest output of each watched module.
     rounding: float = math.nan
     operations: Sequence[OperationError] = ()
     largest_activations: Sequence[float] = ()
 
     def of(self, name: str) -> Floats:
-        """A scalar for each step; NaN where it is absent."""
-        found = self.series.get(name)
-        return np.full(len(self.steps), np.nan) if found is None else found
+        """A scalar at each step; NaN where it was not recorded."""
+        series = self.series.get(name)
+        return np.full(len(self.steps), np.nan) if series is None else series
 
 
 # Findings that a report shows.
@@ -100,11 +125,11 @@ COLUMNS = ("grad_rms", "update_ratio", "update_rms", "grad_max", "weight_rms", "
 
 
 def facts_of(directory: Path, verdict: Verdict) -> Facts:
-    """Everything that a run's directory holds for a report; without torch."""
+    """Read a run's directory for a report, without torch."""
     try:
         record = Record.open(look_of(directory))
     except BadInput:
-        # A script that ended before its first step has a verdict, and nothing else.
+        # A script that ended before its first step left only a verdict.
         return Facts(verdict)
     with record:
         events = list(record.events())
@@ -116,7 +141,7 @@ def facts_of(directory: Path, verdict: Verdict) -> Facts:
         rounding, operations = _rounding(recorded)
         return Facts(
             verdict,
-            header=record.header,
+            header=from_plain(Header, record.header, lenient=True),
             state=record.state,
             problem=record.problem,
             steps=record.steps.astype(np.float64),
@@ -126,9 +151,9 @@ def facts_of(directory: Path, verdict: Verdict) -> Facts:
             true_steps=list(true),
             true_losses=list(true.values()),
             vocabulary=_vocabulary(recorded, series),
-            floors=last.get("floors", {}),
+            floors=from_plain(Floors, last.get("floors", {}), lenient=True),
             settings=settings_of(events),
-            origins=last.get("origins", {}),
+            origins=from_plain(Origins, last.get("origins", {}), lenient=True),
             packages=last.get("provenance", {}).get("packages", {}),
             trials=_trials(directory),
             rounding=rounding,
@@ -150,12 +175,12 @@ def _true_losses(recorded: Sequence[RecordedStep]) -> dict[int, float]:
 
 
 def _rounding(recorded: Sequence[RecordedStep]) -> tuple[float, list[OperationError]]:
-    """What replays in the recorded types lose: of the worst step, and of its operations."""
+    """The rounding error of the worst recorded step, and of its operations."""
     worst: tuple[float, list[OperationError]] = (math.nan, [])
     for step in recorded:
-        known = [t.floor for t in step.all(GradientTruth) if math.isfinite(t.floor)]
-        if known and not max(known) <= worst[0]:
-            worst = max(known), step.all(OperationError)
+        floors = [t.floor for t in step.all(GradientTruth) if math.isfinite(t.floor)]
+        if floors and not max(floors) <= worst[0]:
+            worst = max(floors), step.all(OperationError)
     return worst
 
 
@@ -170,7 +195,7 @@ def _vocabulary(recorded: Sequence[RecordedStep], series: Mapping[str, Floats]) 
 
 
 def _reads(record: Record) -> dict[str, Floats]:
-    """The last number that the script read at each place in each step."""
+    """The last number that each line of the script read in each step."""
     if "reads" not in record.scalar_names:
         return {}
     found: dict[str, Floats] = {}
@@ -183,16 +208,16 @@ def _reads(record: Record) -> dict[str, Floats]:
 
 
 def matrix_of(record: Record, column: str) -> Matrix:
-    """A column of the record, the largest of each bunch of steps; of very long runs a sample."""
+    """A column of the record, as the maximum of each bin of steps; a sample of very long runs."""
     count, names = len(record), record.parameter_names
-    parts = bunches(count, MOST_COLUMNS)
+    parts = bins(count, MAX_COLUMNS)
     steps = [int(record.steps[part.start]) for part in parts]
     note = ""
-    if count > MOST_COLUMNS:
-        note = f"Each column is the largest of about {count // len(parts)} steps."
-    whole = count * max(1, len(names)) <= MOST_CELLS
+    if count > MAX_COLUMNS:
+        note = f"Each column is the maximum over about {count // len(parts)} steps."
+    whole = count * max(1, len(names)) <= MAX_CELLS
     if not whole:
-        note = f"One step in about {count // len(parts)} is shown."
+        note = f"About every {count // len(parts)}th step is shown."
     rows = [
         _largest(record.matrix(column, part if whole else slice(part.start, part.start + 1)))
         for part in parts
@@ -202,7 +227,7 @@ def matrix_of(record: Record, column: str) -> Matrix:
 
 
 def _largest(values: Floats) -> Floats:
-    """The largest of each column; NaN where there is none or one is not a number."""
+    """The maximum of each column, without NaNs; NaN where there is nothing else."""
     there = ~np.isnan(values)
     largest = np.where(there, values, -math.inf).max(axis=0, initial=-math.inf)
     return np.where(there.any(axis=0), largest, math.nan)
