@@ -41,7 +41,7 @@ HEADER = Header(
 
 def test_untested_causes_and_internal_errors_have_their_reasons() -> None:
     words = repr(appendix(Facts(verdict(), problem="cut at byte 7"))[0])
-    assert "no step with tokens was recorded" in words
+    assert "No step with tokens was recorded." in words
     assert "Internal errors while judging:" in words
     assert "ZeroDivisionError: of ours" in words
     assert "The record is damaged: cut at byte 7." in words
@@ -53,6 +53,9 @@ def test_the_learning_rate_is_shown_from_start_to_end() -> None:
     rates = {"lr": np.array([np.nan, 0.1, 0.02])}
     facts = Facts(verdict(), steps=np.arange(3.0), series=rates)
     assert "['learning rate', '0.1 at the start, 0.02 at the end', '']" in repr(appendix(facts)[1])
+    warmed_up = replace(facts, series={"lr": np.array([0.1, 0.5, 0.02])})
+    expected = "'0.1 at the start, 0.02 at the end, 0.5 at its peak'"
+    assert expected in repr(appendix(warmed_up)[1])
 
 
 def test_settings_have_value_and_source() -> None:

@@ -21,13 +21,14 @@ def both(tmp_path: Path, left: dict[str, object], right: dict[str, object]) -> s
 
 def test_equal_runs_are_bit_identical(tmp_path: Path) -> None:
     words = both(tmp_path, {}, {})
-    assert "The first 3 steps are bit-identical." in words
+    assert "Answer(status='identical', text='The first 3 steps are bit-identical.')" in words
     assert "No recorded setting differs." in words
 
 
 def test_the_first_difference_within_a_step_is_named(tmp_path: Path) -> None:
     words = both(tmp_path, {"losses": [3.0, math.nan, 1.0]}, {"losses": [3.0, math.nan, 1.5]})
-    assert "The runs first differ at step 2, in the loss." in words
+    sentence = "The runs first differ at step 2, in the loss."
+    assert f"Answer(status='different', text='{sentence}')" in words
     other = {"scalars": {"batch": "x"}, "losses": [3.1]}
     words = both(tmp_path / "2", {"scalars": {"batch": "y"}}, other)
     assert "The runs first differ at step 0, in the batch." in words

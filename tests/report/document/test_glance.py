@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -103,3 +104,11 @@ def test_gradients_that_are_all_0_are_a_sentence() -> None:
     assert "Gradient flow: 0 for every parameter" in repr(blocks)
     # Nothing was differentiated, and nothing is drawn of it.
     assert chart(list(blocks), "Loss").series == []
+
+
+def test_further_notes_are_sentences() -> None:
+    notes = ("the loss falls", "the loss spikes at step 1")
+    facts = Facts(replace(verdict(), notes=notes), steps=np.arange(2.0))
+    texts = [b.text for b in glance(facts).blocks if isinstance(b, Paragraph)]
+    assert texts[0] == "The loss spikes at step 1."
+    assert "The loss falls." not in texts

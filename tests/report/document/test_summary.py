@@ -35,7 +35,7 @@ def test_parts_come_in_reading_order(tmp_path: Path) -> None:
     assert isinstance(because, Paragraph) and because.text.startswith("Targets are at offset 2")
     assert isinstance(source, Source) and source.lines[0] == "loss = f(x)"
     assert remedy == Paragraph("Remedy: Shift once.")
-    assert parts[4].blocks == [Paragraph("a note")]
+    assert parts[4].blocks == [Paragraph("A note.")]
     assert parts[5].blocks == [
         Paragraph("Ruled out: overflow."),
         Paragraph("Not tested: batch_leak."),

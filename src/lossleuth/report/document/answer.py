@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -26,6 +27,7 @@ from lossleuth.report.document.sentences import (
     EVALUATION_CAUSES,
     RULED_OUT,
     answer_sentence,
+    as_sentence,
     cause_title,
     present,
     remedy_sentence,
@@ -90,8 +92,9 @@ def _proof_of(identifier: str, judgement: Judgement, facts: Facts) -> Iterator[B
         rows = [
             ["expected", format_number(wrong.expected)],
             ["measured", format_number(wrong.value)],
-            ["rounding floor", format_number(wrong.floor, 2)],
         ]
+        if not math.isnan(wrong.floor):
+            rows.append(["rounding floor", format_number(wrong.floor, 2)])
         yield Table("", ["", wrong.what], rows)
     if judgement.harm is not None:
         yield Paragraph(_harm_sentence(judgement.harm))
@@ -160,7 +163,7 @@ def ruled_out(facts: Facts) -> Section | None:
     blocks: list[Block] = []
     reasons = verdict.reasons(Status.REFUTED)
     if reasons:
-        items = [(", ".join(names), _sentence(because)) for names, because in reasons]
+        items = [(", ".join(names), as_sentence(because)) for names, because in reasons]
         blocks.append(Bullets(items))
     benign = verdict.of(Status.BENIGN)
     if benign:
@@ -179,17 +182,7 @@ def _why_no_trial(identifier: str) -> str:
 
 def _why_harmless(judgement: Judgement) -> str:
     harm = "" if judgement.harm is None else f" {_harm_sentence(judgement.harm)}"
-    return f"{_sentence(judgement.because)}{harm}"
-
-
-def _sentence(text: str) -> str:
-    """A reason as a sentence of its own.
-
-    >>> _sentence("all of 3 losses are finite")
-    'All of 3 losses are finite.'
-    """
-    text = text[:1].upper() + text[1:]
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return f"{as_sentence(judgement.because)}{harm}"
 
 
 def _catalogue_page(identifier: str) -> Folded:

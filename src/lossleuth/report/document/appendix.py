@@ -11,7 +11,7 @@ import numpy as np
 from lossleuth.report.document.blocks import Block, Bullets, Folded, Paragraph, Section, Table
 from lossleuth.report.document.facts import Facts
 from lossleuth.report.document.numbers import format_number
-from lossleuth.report.document.sentences import INTERNAL_ERRORS, NOT_TESTED
+from lossleuth.report.document.sentences import INTERNAL_ERRORS, NOT_TESTED, as_sentence
 from lossleuth.types.judgement import Status
 from lossleuth.types.observed import FoundIn
 
@@ -26,7 +26,7 @@ def _not_tested(facts: Facts) -> Section:
     blocks: list[Block] = []
     reasons = verdict.reasons(Status.UNTESTED)
     if reasons:
-        blocks.append(Bullets([(", ".join(names), because) for names, because in reasons]))
+        blocks.append(Bullets([(", ".join(i), as_sentence(why)) for i, why in reasons]))
     else:
         blocks.append(Paragraph("Every cause in the catalogue was tested."))
     errored = verdict.of(Status.ERRORED)
@@ -56,13 +56,16 @@ def _settings(facts: Facts) -> Section:
 
 
 def _learning_rate(facts: Facts) -> list[list[str]]:
-    """The first and the last learning rate: a schedule changes it in between."""
+    """The first, the highest and the last learning rate of the schedule."""
     rates = facts.of("lr")
     rates = rates[np.isfinite(rates)]
     if not len(rates):
         return []
     first, last = format_number(float(rates[0])), format_number(float(rates[-1]))
+    peak = format_number(float(rates.max()))
     value = first if first == last else f"{first} at the start, {last} at the end"
+    if peak not in (first, last):
+        value += f", {peak} at its peak"
     return [["learning rate", value, _set_in(facts, "lr")]]
 
 

@@ -16,7 +16,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Answer:
-    """The verdict in one sentence, with its status."""
+    """The result in one sentence, with the status of a verdict or a comparison."""
 
     status: str
     text: str

@@ -61,7 +61,7 @@ def _names(first: Path, second: Path) -> tuple[str, str]:
 def _divergence(a: Record, b: Record) -> list[Block]:
     both = min(len(a), len(b))
     if not both:
-        return [Answer("cannot_tell", "One of the runs has no step: there is nothing to compare.")]
+        return [Answer("cannot_compare", "One run has no step: there is nothing to compare.")]
     first_steps: dict[str, int] = {}
     for name in STEP_ORDER:
         if name in a.scalar_names and name in b.scalar_names:
@@ -69,7 +69,7 @@ def _divergence(a: Record, b: Record) -> list[Block]:
             if step is not None:
                 first_steps[name] = step
     if not first_steps:
-        return [Answer("healthy", f"The first {both} steps are bit-identical.")]
+        return [Answer("identical", f"The first {both} steps are bit-identical.")]
     step = min(first_steps.values())
     what = next(WORDS[name] for name in STEP_ORDER if first_steps.get(name) == step)
     rows = [
@@ -78,7 +78,7 @@ def _divergence(a: Record, b: Record) -> list[Block]:
         if name in first_steps
     ]
     return [
-        Answer("suspected", f"The runs first differ at step {int(a.steps[step])}, in {what}."),
+        Answer("different", f"The runs first differ at step {int(a.steps[step])}, in {what}."),
         Table("First step that differs", ["", "step"], rows),
     ]
 

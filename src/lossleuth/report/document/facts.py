@@ -214,7 +214,7 @@ def matrix_of(record: Record, column: str) -> Matrix:
     steps = [int(record.steps[part.start]) for part in parts]
     note = ""
     if count > MAX_COLUMNS:
-        note = f"Each column is the maximum over about {count // len(parts)} steps."
+        note = f"Values are maxima over about {count // len(parts)} steps each."
     whole = count * max(1, len(names)) <= MAX_CELLS
     if not whole:
         note = f"About every {count // len(parts)}th step is shown."

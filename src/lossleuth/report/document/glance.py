@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from lossleuth.catalogue import causes
 from lossleuth.report.document.blocks import (
     Block,
-    Bullets,
     Chart,
     HeatMap,
     Level,
@@ -22,6 +21,7 @@ from lossleuth.report.document.blocks import (
 from lossleuth.report.document.facts import Facts, Floats, Matrix
 from lossleuth.report.document.numbers import format_number
 from lossleuth.report.document.sampling import MAX_POINTS, sampled
+from lossleuth.report.document.sentences import note_paragraphs
 
 # Lines of the script whose numbers are drawn; a script may read dozens.
 MAX_READS = 3
@@ -38,8 +38,7 @@ def glance(facts: Facts) -> Section:
     if not len(facts.steps):
         return Section(TITLE, [Paragraph("No optimizer step was recorded.")])
     blocks: list[Block] = [_loss(facts)]
-    if facts.verdict.notes[1:]:
-        blocks.append(Bullets([("", note) for note in facts.verdict.notes[1:]]))
+    blocks += note_paragraphs(facts.verdict)
     blocks += [*_perplexity(facts), *_heat_maps(facts)]
     blocks += [
         chart

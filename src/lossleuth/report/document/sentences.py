@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lossleuth.catalogue import causes
 from lossleuth.judge.verdict import Verdict
+from lossleuth.report.document.blocks import Paragraph
 from lossleuth.report.document.sources import format_where
 from lossleuth.types.judgement import Judgement, Stage, Status
 
@@ -65,6 +66,21 @@ def ruled_out_together(identifiers: Sequence[str], because: str) -> str:
     others = len(identifiers) - 1
     similar = f"{others} similar cause{'' if others == 1 else 's'}"
     return f"{identifiers[0]} and {similar} ruled out: {because.rstrip('.')}."
+
+
+def note_paragraphs(verdict: Verdict) -> list[Paragraph]:
+    """Further notes on the run; the first is part of the answer."""
+    return [Paragraph(as_sentence(note)) for note in verdict.notes[1:]]
+
+
+def as_sentence(text: str) -> str:
+    """A reason as a sentence of its own.
+
+    >>> as_sentence("all of 3 losses are finite")
+    'All of 3 losses are finite.'
+    """
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def run_length(verdict: Verdict) -> str:

@@ -14,6 +14,7 @@ from lossleuth.report.document.sentences import (
     answer_sentence,
     cause_title,
     listed,
+    note_paragraphs,
     remedy_sentence,
     ruled_out_together,
     run_length,
@@ -47,7 +48,7 @@ def summary(verdict: Verdict) -> list[Part]:
     parts = [
         Part("", [Answer(verdict.status, answer_sentence(verdict))]),
         *causes,
-        Part("", [Paragraph(note) for note in verdict.notes[1:]]),
+        Part("", note_paragraphs(verdict)),
         Part("", [*_ruled_out(verdict), *_not_judged(verdict)]),
         Part("", [Paragraph(f"{run_length(verdict)}.")]),
     ]

@@ -29,6 +29,9 @@ from lossleuth.report.document.numbers import format_number
 from lossleuth.report.render import heat, svg
 from lossleuth.report.render.markup import Markup, closed, joined, tag, void
 
+# A longer name, or list of names, does not fit the first column and gets a line of its own.
+MAX_COLUMN_NAME = 28
+
 
 def rendered(document: Document) -> str:
     """The whole page."""
@@ -124,7 +127,8 @@ class _Page:
         return name, tag("figcaption", *parts)
 
     def _chart(self, chart: Chart) -> Markup:
-        name, caption = self._caption(chart.title, chart.description, chart.note)
+        title = f"{chart.title} ({chart.unit})" if chart.unit else chart.title
+        name, caption = self._caption(title, chart.description, chart.note)
         return tag(
             "figure",
             caption,
@@ -151,7 +155,8 @@ def _bullets(block: Bullets) -> Markup:
     parts = []
     for name, text in block.items:
         if name:
-            parts.append(tag("dt", tag("code", name)))
+            kind = "long" if len(name) > MAX_COLUMN_NAME else None
+            parts.append(tag("dt", tag("code", name), class_=kind))
         parts.append(tag("dd", text))
     return tag("dl", *parts)
 
@@ -186,6 +191,9 @@ def _legend(chart: Chart) -> Markup:
     known: dict[str, tuple[int, bool, bool]] = {}
     for series, colour in zip(chart.series, svg.colours(chart.series), strict=True):
         known.setdefault(series.group or series.name, (colour, series.dots, series.faint))
+    if len(known) < 2:
+        # The caption names a single curve.
+        return Markup("")
     entries = []
     for name, (colour, dots, faint) in known.items():
         kind = f"c{colour}" + (" faint" if faint else "")
