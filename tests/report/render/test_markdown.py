@@ -36,7 +36,11 @@ def written(*blocks: Block) -> list[str]:
 
 
 def test_every_block_has_its_form() -> None:
-    assert written(Paragraph("a_b"), Paragraph("now", strong=True)) == ["a\\_b", "", "**now**"]
+    assert written(Paragraph("a_b"), Paragraph("1. now", strong=True)) == [
+        "a\\_b",
+        "",
+        "**1. now**",
+    ]
     assert written(Answer("cannot_tell", "Why?")) == ["> **Cannot tell.** Why?"]
     assert written(Bullets([("x_y", "1 < 2"), ("", "b")])) == ["- `x_y`: 1 \\< 2", "- b"]
     assert written(Table("T", ["a", "b"], [["1|2", "3"]])) == [

@@ -47,8 +47,16 @@ def escaped(text: str) -> str:
     >>> escaped("4.188"), escaped("4. is a list")
     ('4.188', '&#52;. is a list')
     """
-    plain = _SPECIAL.sub(r"\\\1", " ".join(visible(text).split()))
-    return _LEADING.sub(lambda found: _shielded(found[0]), plain)
+    return _LEADING.sub(lambda found: _shielded(found[0]), inline(text))
+
+
+def inline(text: str) -> str:
+    """Escape text that does not start a line.
+
+    >>> inline("4. is no list here, a_b no emphasis")
+    '4. is no list here, a\\\\_b no emphasis'
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(visible(text).split()))
 
 
 def _shielded(start: str) -> str:
@@ -59,9 +67,9 @@ def _shielded(start: str) -> str:
 def _block(block: Block) -> Iterator[str]:
     match block:
         case Paragraph():
-            yield f"**{escaped(block.text)}**" if block.strong else escaped(block.text)
+            yield f"**{inline(block.text)}**" if block.strong else escaped(block.text)
         case Answer():
-            yield f"> **{escaped(block.label)}.** {escaped(block.text)}"
+            yield f"> **{inline(block.label)}.** {inline(block.text)}"
         case Bullets():
             for name, text in block.items:
                 yield f"- {_code(name)}: {escaped(text)}" if name else f"- {escaped(text)}"
@@ -111,10 +119,10 @@ def _table(table: Table) -> Iterator[str]:
     if table.title:
         yield f"{escaped(table.title)}:"
         yield ""
-    yield f"| {' | '.join(escaped(cell) for cell in table.head)} |"
+    yield f"| {' | '.join(inline(cell) for cell in table.head)} |"
     yield f"|{'---|' * len(table.head)}"
     for row in table.rows:
-        yield f"| {' | '.join(escaped(cell) for cell in row)} |"
+        yield f"| {' | '.join(inline(cell) for cell in row)} |"
 
 
 def _chart_table(chart: Chart) -> Table:
