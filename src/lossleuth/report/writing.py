@@ -13,7 +13,7 @@ from lossleuth.record.export import export
 from lossleuth.record.read import Record
 from lossleuth.report.document.blocks import Document
 from lossleuth.report.document.document import document_of
-from lossleuth.report.document.facts import facts_of
+from lossleuth.report.document.load_facts import facts_of
 from lossleuth.report.render import html, markdown
 from lossleuth.types.errors import BadInput
 

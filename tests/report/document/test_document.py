@@ -7,7 +7,8 @@ from pathlib import Path
 from made_runs import record, verdict
 
 from lossleuth.report.document.document import document_of
-from lossleuth.report.document.facts import Facts, facts_of
+from lossleuth.report.document.facts import Facts
+from lossleuth.report.document.load_facts import facts_of
 
 
 def test_parts_come_in_the_order_in_which_they_are_read(tmp_path: Path) -> None:

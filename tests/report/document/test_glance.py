@@ -10,8 +10,10 @@ import numpy as np
 from made_runs import record, true_losses, verdict
 
 from lossleuth.report.document.blocks import Chart, HeatMap, Paragraph, Table
-from lossleuth.report.document.facts import Facts, Matrix, facts_of
+from lossleuth.report.document.facts import Facts
 from lossleuth.report.document.glance import glance
+from lossleuth.report.document.load_facts import facts_of
+from lossleuth.report.document.matrix import Matrix
 
 
 def blocks(tmp_path: Path, losses: list[float], **options: object) -> list[object]:

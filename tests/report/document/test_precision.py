@@ -12,7 +12,9 @@ from lossleuth.findings.precision import OperationError
 from lossleuth.record.write import RecordWriter
 from lossleuth.report.document.blocks import Paragraph, Table
 from lossleuth.report.document.document import document_of
-from lossleuth.report.document.facts import Facts, Matrix, facts_of
+from lossleuth.report.document.facts import Facts
+from lossleuth.report.document.load_facts import facts_of
+from lossleuth.report.document.matrix import Matrix
 from lossleuth.report.document.precision import precision
 from lossleuth.report.render.html import rendered as html
 from lossleuth.report.render.markdown import rendered as markdown

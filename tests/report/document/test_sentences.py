@@ -10,7 +10,7 @@ from made_runs import record, verdict
 
 from lossleuth.judge.verdict import Verdict
 from lossleuth.report.document.document import document_of
-from lossleuth.report.document.facts import facts_of
+from lossleuth.report.document.load_facts import facts_of
 from lossleuth.report.document.sentences import (
     EVALUATION_CAUSES,
     answer_sentence,

@@ -16,7 +16,7 @@ from made_runs import record, true_losses, verdict
 from lossleuth.record.strict_json import dumps
 from lossleuth.report.document.blocks import Bullets, Chart, Document, Section, Series
 from lossleuth.report.document.document import document_of
-from lossleuth.report.document.facts import facts_of
+from lossleuth.report.document.load_facts import facts_of
 from lossleuth.report.render.html import rendered
 
 VOID = {"meta"}

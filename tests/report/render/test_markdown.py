@@ -26,7 +26,7 @@ from lossleuth.report.document.blocks import (
     Table,
 )
 from lossleuth.report.document.document import document_of
-from lossleuth.report.document.facts import facts_of
+from lossleuth.report.document.load_facts import facts_of
 from lossleuth.report.render.markdown import escaped, rendered
 
 

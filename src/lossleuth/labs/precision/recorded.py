@@ -8,7 +8,6 @@ from pathlib import Path
 
 from lossleuth.examiner.rejudge import look_of
 from lossleuth.record.read import Record
-from lossleuth.report.document.facts import matrix_of
 from lossleuth.report.document.headroom import (
     COLUMNS,
     NARROW,
@@ -16,6 +15,7 @@ from lossleuth.report.document.headroom import (
     largest_activations,
     ranges_of,
 )
+from lossleuth.report.document.matrix import matrix_of
 from lossleuth.types.errors import BadInput
 
 

@@ -23,7 +23,7 @@ from lossleuth.report.document.blocks import (
     Series,
     Table,
 )
-from lossleuth.report.document.facts import Matrix, matrix_of
+from lossleuth.report.document.matrix import Matrix, matrix_of
 from lossleuth.report.document.numbers import format_number
 from lossleuth.report.document.sampling import sampled
 

@@ -18,7 +18,8 @@ from lossleuth.report.document.blocks import (
     Series,
     Table,
 )
-from lossleuth.report.document.facts import Facts, Floats, Matrix
+from lossleuth.report.document.facts import Facts
+from lossleuth.report.document.matrix import Floats, Matrix
 from lossleuth.report.document.numbers import format_number
 from lossleuth.report.document.sampling import MAX_POINTS, sampled
 from lossleuth.report.document.sentences import note_paragraphs
@@ -66,8 +67,8 @@ def _loss(facts: Facts) -> Chart:
         series.append(_line(name, facts.steps, facts.of("loss")))
     for place, values in _other_reads(facts).items():
         series.append(_line(f"read at {place}", facts.steps, values))
-    if facts.true_steps:
-        xs, ys = list(map(float, facts.true_steps)), list(facts.true_losses)
+    if facts.true_losses:
+        xs, ys = list(map(float, facts.true_losses)), list(facts.true_losses.values())
         series.append(Series("true loss", xs, ys, dots=True))
     description = (
         "The loss passed to backward, other numbers that the script reads, and the true loss where "
@@ -80,7 +81,7 @@ def _loss(facts: Facts) -> Chart:
 def _ratio_to_true(facts: Facts) -> str:
     """The ratio to the true loss, unless it is about 1."""
     loss = dict(zip(facts.steps, facts.of("loss"), strict=True))
-    pairs = zip(facts.true_steps, facts.true_losses, strict=True)
+    pairs = facts.true_losses.items()
     ratios = [loss[step] / true for step, true in pairs if step in loss and true]
     ratios = [ratio for ratio in ratios if math.isfinite(ratio)]
     usual = float(np.median(ratios)) if ratios else 1.0
@@ -118,11 +119,7 @@ def _other_reads(facts: Facts) -> dict[str, Floats]:
 
 def _perplexity(facts: Facts) -> list[Block]:
     """True loss and perplexity of the last recorded step, beside what the script reads there."""
-    known = [
-        (step, loss)
-        for step, loss in zip(facts.true_steps, facts.true_losses, strict=True)
-        if math.isfinite(loss)
-    ]
+    known = [pair for pair in facts.true_losses.items() if math.isfinite(pair[1])]
     if not known:
         return [
             Paragraph(

@@ -22,16 +22,16 @@ def precision(facts: Facts) -> Section | None:
 
 def _rounding(facts: Facts) -> list[Block]:
     blocks: list[Block] = []
-    if math.isfinite(facts.rounding):
-        blocks.append(
-            Paragraph(
-                f"Relative rounding error of the gradient: {format_number(facts.rounding, 2)} "
-                "(worst recorded step, compared with float64)."
-            )
+    error = facts.rounding.gradient_error
+    if math.isfinite(error):
+        sentence = (
+            f"Relative rounding error of the gradient: {format_number(error, 2)} (worst recorded "
+            "step, compared with float64)."
         )
+        blocks.append(Paragraph(sentence))
     # The largest errors come first; each line is listed once.
     rows: dict[tuple[str, str, str], str] = {}
-    for operation in facts.operations:
+    for operation in facts.rounding.operations:
         place = f"{operation.file}:{operation.line}" if operation.file else ""
         key = operation.name, operation.dtype, place
         rows.setdefault(key, format_number(operation.error, 2))
