@@ -110,7 +110,7 @@ def test_a_script_is_run_judged_repaired_and_compared(root: Path) -> None:
         compared = await assistant.ask(
             "compare", first=sick.data["directory"], second=repaired.data["directory"]
         )
-        assert "They part at step" in compared.data["markdown"]
+        assert "The runs first differ at step" in compared.data["markdown"]
         # What the script prints stays with the run.
         assert "noise on standard output" in (directory / "observed" / "output.txt").read_text()
 

@@ -64,7 +64,7 @@ def test_two_runs_are_compared_and_one_is_exported(lossleuth: Command, tmp_path:
     done = lossleuth("compare", first, second, "--out", page)
     assert done.returncode == 0
     # The first rate is used after the first loss.
-    assert "They part at step 0, where the learning rate differs first." in done.stdout
+    assert "The runs first differ at step 0, in the learning rate." in done.stdout
     assert "arguments" in done.stdout
     assert page.read_text().startswith("<!doctype html>")
     assert lossleuth("report", first, "--format", "csv").returncode == 0

@@ -46,9 +46,9 @@ def test_a_healthy_script_ends_with_0_and_a_file(
 ) -> None:
     done = lossleuth("run", "--no-trials", "--out", tmp_path / "out", script, "0.1")
     assert done.returncode == 0
-    assert done.stdout.startswith("Healthy: ")
+    assert done.stdout.startswith("Healthy. ")
     found = json.loads((tmp_path / "out" / "verdict.json").read_text())
-    assert (found["schema"], found["status"], found["steps"]) == (2, "healthy", 40)
+    assert (found["schema"], found["status"], found["steps"]) == (1, "healthy", 40)
     assert (found["causes"], found["errored"]) == ([], [])
     # What the script prints is not for the reader of a verdict.
     assert "Traceback" not in done.stderr
@@ -71,7 +71,7 @@ def test_a_sick_script_ends_with_1_and_can_be_judged_again(
         assert again.returncode == 1
         assert json.loads(again.stdout)["causes"] == found["causes"]
     words = lossleuth("rejudge", tmp_path / "out")
-    assert words.stdout.startswith("The cause is lr_zero (proven)")
+    assert words.stdout.startswith("Proven. The cause is lr_zero: ")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_an_interruption_ends_with_a_verdict_and_leaves_nothing_behind(tmp_path:
     process.send_signal(signal.SIGINT)
     said, progress = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert said.startswith("Cannot tell: ")
+    assert said.startswith("Cannot tell. ")
     assert "interrupted: judging what was seen so far" in progress
     assert json.loads((tmp_path / "out" / "verdict.json").read_text())["status"] == "cannot_tell"
     state = Path(f"/proc/{output.read_text().strip()}/stat")

@@ -121,8 +121,8 @@ def test_values_are_shown_under_the_pointer_and_by_keys(
     assert readout.text.startswith("step 1 ·")
     flow = driver.find_element(By.CSS_SELECTOR, "canvas[data-cells]")
     flow.send_keys(Keys.ARROW_DOWN)
-    told = flow.find_element(By.XPATH, "../output").text
-    assert told == f"{BREAKING} at step 0: 0.0010"
+    value = flow.find_element(By.XPATH, "../output").text
+    assert value == f"{BREAKING} at step 0: 0.0010"
 
 
 def test_curves_are_drawn_and_reach_from_side_to_side(driver: webdriver.Chrome, page: Path) -> None:

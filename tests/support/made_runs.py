@@ -1,4 +1,4 @@
-"""Runs as they would be left behind, made of numbers alone."""
+"""Run directories made of given numbers, without running a program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def record(
     events: Sequence[tuple[str, dict[str, Any]]] = (),
     every: int = 1,
 ) -> Path:
-    """A record with these losses; matrices of every so many steps."""
+    """A record with these losses; per-parameter statistics at every `every`-th step."""
     known = {"script": "train.py", "arguments": ["--size", "a b"], "python": "3.11"}
     writer = RecordWriter.create(directory, known | (header or {}), warn=print)
     if parameters:
@@ -48,7 +48,7 @@ def record(
 
 
 def true_losses(*pairs: tuple[int, float], vocabulary: int = 8) -> list[tuple[str, dict[str, Any]]]:
-    """Steps of which the true loss is known."""
+    """Recorded steps with their true losses, as events."""
     return [found_on(step, true_loss(loss, vocabulary)) for step, loss in pairs]
 
 
@@ -63,7 +63,7 @@ def found_on(step: int, *findings: Finding) -> tuple[str, dict[str, Any]]:
 
 
 def verdict(status: str = "proven", script: str = "train.py", line: int | None = 1) -> Verdict:
-    """A verdict of every status at once."""
+    """A verdict whose judgements have every status."""
     found = {
         "label_offset": Judgement(
             Status.PROVEN,

@@ -1,4 +1,4 @@
-"""Chromium, headless, without any way to a network."""
+"""Headless Chromium without a network."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from selenium.webdriver.chrome.service import Service
 OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-dev-shm-usage", "--hide-scrollbars", "--force-prefers-reduced-motion"),
-    # Whatever asks for a host gets no answer.
+    # No host name resolves.
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )
 
 
 @contextmanager
 def browser() -> Iterator[webdriver.Chrome]:
-    """A browser that keeps its console and every request; a skipped test where there is none."""
+    """A browser that logs its console and requests; skips the test if none is installed."""
     driver, program = shutil.which("chromedriver"), shutil.which("chromium")
     if driver is None or program is None:
         pytest.skip("no Chromium here: apt-get install chromium chromium-driver")
@@ -40,7 +40,7 @@ def browser() -> Iterator[webdriver.Chrome]:
 
 
 def opened(driver: webdriver.Chrome, path: Path, *, dark: bool = False, width: int = 1000) -> None:
-    """Show a file from disk, in light or dark, so many pixels wide."""
+    """Open a file in light or dark mode, `width` pixels wide."""
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
@@ -49,7 +49,7 @@ def opened(driver: webdriver.Chrome, path: Path, *, dark: bool = False, width: i
 
 
 def requests(driver: webdriver.Chrome) -> list[str]:
-    """Every address that the page asked for since the last time."""
+    """The addresses requested since the last call."""
     found = []
     for entry in driver.get_log("performance"):
         message: dict[str, Any] = json.loads(entry["message"])["message"]
@@ -59,5 +59,5 @@ def requests(driver: webdriver.Chrome) -> list[str]:
 
 
 def complaints(driver: webdriver.Chrome) -> list[str]:
-    """What the browser wrote to its console: errors, refusals of the page's own policy."""
+    """Messages on the browser's console: errors, violations of the page's policy."""
     return [entry["message"] for entry in driver.get_log("browser")]

@@ -1,4 +1,4 @@
-"""Reports as files: made from a run's directory, whole or not at all, without torch."""
+"""Write reports from a run's directory, without torch; each file is whole or absent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lossleuth.record.export import export
 from lossleuth.record.read import Record
 from lossleuth.report.document.blocks import Document
 from lossleuth.report.document.document import document_of
-from lossleuth.report.document.facts import facts_of
+from lossleuth.report.document.load_facts import facts_of
 from lossleuth.report.render import html, markdown
 from lossleuth.run_directory import RunDirectory
 from lossleuth.types.errors import BadInput
@@ -43,9 +43,9 @@ def judge_and_report(directory: Path) -> list[Path]:
 
 
 def write_report(directory: Path, form: str, to: Path | None = None) -> Path:
-    """Make one form of the report again from what a run left behind."""
+    """Write one format of the report from a finished run."""
     if form not in (*FORMS, "csv"):
-        raise BadInput("a form of report", repr(form), "give html, md, json or csv")
+        raise BadInput("a report format", repr(form), "give html, md, json or csv")
     if not directory.is_dir():
         raise BadInput("a run directory", f"nothing at {directory}", "give one under runs/")
     run = RunDirectory(directory)
@@ -63,7 +63,7 @@ def write_report(directory: Path, form: str, to: Path | None = None) -> Path:
 
 
 def write_comparison(document: Document, to: Path | None = None) -> str:
-    """The comparison for a terminal; as a page too, where a file is named."""
+    """The comparison as Markdown; also as a page if a file is given."""
     if to is not None:
         with replace_file(to) as stream:
             stream.write(html.rendered(document).encode())

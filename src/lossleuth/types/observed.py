@@ -107,10 +107,11 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class FoundIn:
-    """A file in which values of the run are stored, and the share of them."""
+    """A file in which values of the run are stored: the share of them, or the line."""
 
     file: str
     share: float | None = None
+    line: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Answer, proof, and what it is not."""
+"""Answer, proof, and ruled-out causes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from made_runs import EFFECT, verdict
 
 from lossleuth.judge.verdict import Verdict
-from lossleuth.report.document.answer import answer, answer_sentence, proof, ruled_out, trial_chart
+from lossleuth.report.document.answer import answer, proof, ruled_out, trial_chart
 from lossleuth.report.document.blocks import Bullets, Chart, Folded, Paragraph, Source, Table
 from lossleuth.report.document.facts import Facts, TrialRun
 from lossleuth.types.change import Change
-from lossleuth.types.judgement import Judgement, Status, Wrongness
+from lossleuth.types.judgement import Judgement, Status, Where, Wrongness
 
 
 def texts(blocks: object) -> str:
@@ -33,17 +33,15 @@ def test_the_answer_has_the_cause_its_place_and_the_source(tmp_path: Path) -> No
         blocks
     )
     assert any(isinstance(b, Source) and b.lines[0] == "loss = f(x)" for b in blocks)
-    assert "Also there: lr_too_high (proven)." in texts(blocks)
+    assert "Also found: lr_too_high (proven)." in texts(blocks)
 
 
-def test_healthy_and_cannot_tell_are_sentences_with_what_was_seen() -> None:
-    assert answer_sentence(Facts(verdict("healthy"))) == (
-        "No fault was found, and the run learns: the loss goes from 3.000 to 2.500."
-    )
+def test_without_an_answer_the_user_reads_what_to_do_next() -> None:
     unknown = answer(Facts(verdict("cannot_tell"))).blocks
-    assert "1 causes could not be tested" in texts(unknown)
+    assert "1 cause was not tested" in texts(unknown)
+    assert "More --steps or a larger --budget" in texts(unknown)
     all_tested = replace(verdict("cannot_tell"), judgements={})
-    assert "give more --steps" in texts(answer(Facts(all_tested)).blocks)
+    assert "try more --steps" in texts(answer(Facts(all_tested)).blocks)
 
 
 def test_the_proof_has_invariant_trial_remedy_and_page() -> None:
@@ -51,8 +49,11 @@ def test_the_proof_has_invariant_trial_remedy_and_page() -> None:
     section = proof(Facts(verdict(), trials=runs))
     assert section is not None
     tables = [b for b in section.blocks if isinstance(b, Table)]
-    assert tables[0].rows[0] == ["correct programs", "1"]
-    assert tables[1].rows[1] == ["this program", "infinite"]
+    assert tables[0].rows[0] == ["expected", "1"]
+    assert tables[1].rows[1] == ["measured", "inf"]
+    assert tables[0].rows[2] == ["rounding floor", "0"]
+    # The other floor is not known.
+    assert len(tables[1].rows) == 2
     (chart,) = [b for b in section.blocks if isinstance(b, Chart)]
     assert len(chart.series) == 6
     words = texts(section.blocks)
@@ -68,7 +69,7 @@ def test_the_proof_has_invariant_trial_remedy_and_page() -> None:
 def test_a_fault_in_a_file_that_is_no_script_is_said_to_be_there() -> None:
     section = proof(Facts(verdict(script="tokens.bin", line=None)))
     assert section is not None
-    assert "The fault is not in the script: look at tokens.bin." in texts(section.blocks)
+    assert "The fault is not in the script but in tokens.bin." in texts(section.blocks)
 
 
 def test_where_nothing_is_there_no_proof_is_claimed() -> None:
@@ -100,7 +101,7 @@ def test_refuted_causes_have_their_number_and_harmless_ones_their_trial() -> Non
 
 
 def test_a_cause_of_another_version_is_no_crash() -> None:
-    unknown = Judgement(Status.PROVEN, "1 is not 2")
+    unknown = Judgement(Status.PROVEN, "1 is not 2", Where(__file__, 1))
     strange = replace(verdict(), judgements={"of_tomorrow": unknown}, ranked=["of_tomorrow"])
     section = proof(Facts(strange))
     assert section is not None
@@ -116,14 +117,13 @@ def test_why_there_was_no_trial_is_said_as_it_is() -> None:
         name: repr(proof(Facts(Verdict("proven", {name: EXACT}, [name], 60, 1.0))))
         for name in ("label_offset", "teacher_trained")
     }
-    assert "the loss itself says nothing" in found["label_offset"]
+    assert "the loss itself is meaningless" in found["label_offset"]
     assert "the number above is exact" in found["teacher_trained"]
 
 
-def test_a_wrong_number_is_told_from_a_fault_of_the_training() -> None:
+def test_a_wrong_metric_needs_no_trial() -> None:
     wrong = Judgement(Status.PROVEN, "2.5 is printed, 2.1 is true")
-    told = replace(verdict(), judgements={"mean_of_means": wrong}, ranked=["mean_of_means"])
-    assert "no fault of the training was found: mean_of_means" in answer_sentence(Facts(told))
-    section = proof(Facts(told))
+    found = replace(verdict(), judgements={"mean_of_means": wrong}, ranked=["mean_of_means"])
+    section = proof(Facts(found))
     assert section is not None
     assert "the weights do not depend on this number" in texts(section.blocks)

@@ -19,18 +19,19 @@ def both(tmp_path: Path, left: dict[str, object], right: dict[str, object]) -> s
     return repr(comparison(tmp_path / "a", tmp_path / "b"))
 
 
-def test_equal_runs_are_the_same_to_the_last_bit(tmp_path: Path) -> None:
+def test_equal_runs_are_bit_identical(tmp_path: Path) -> None:
     words = both(tmp_path, {}, {})
-    assert "Their first 3 steps are the same to the last bit." in words
-    assert "None that was recorded." in words
+    assert "Answer(status='identical', text='The first 3 steps are bit-identical.')" in words
+    assert "No recorded setting differs." in words
 
 
-def test_the_first_thing_that_a_step_makes_otherwise_is_named(tmp_path: Path) -> None:
+def test_the_first_difference_within_a_step_is_named(tmp_path: Path) -> None:
     words = both(tmp_path, {"losses": [3.0, math.nan, 1.0]}, {"losses": [3.0, math.nan, 1.5]})
-    assert "They part at step 2, where the loss differs first." in words
+    sentence = "The runs first differ at step 2, in the loss."
+    assert f"Answer(status='different', text='{sentence}')" in words
     other = {"scalars": {"batch": "x"}, "losses": [3.1]}
     words = both(tmp_path / "2", {"scalars": {"batch": "y"}}, other)
-    assert "They part at step 0, where the batch differs first." in words
+    assert "The runs first differ at step 0, in the batch." in words
     assert "['the loss', '0']" in words
 
 

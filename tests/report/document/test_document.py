@@ -7,7 +7,8 @@ from pathlib import Path
 from made_runs import record, verdict
 
 from lossleuth.report.document.document import document_of
-from lossleuth.report.document.facts import Facts, facts_of
+from lossleuth.report.document.facts import Facts
+from lossleuth.report.document.load_facts import facts_of
 
 
 def test_parts_come_in_the_order_in_which_they_are_read(tmp_path: Path) -> None:
@@ -15,11 +16,11 @@ def test_parts_come_in_the_order_in_which_they_are_read(tmp_path: Path) -> None:
     document = document_of(facts_of(tmp_path, verdict()))
     assert [section.title for section in document.sections] == [
         "",
-        "The proof",
-        "What it is not",
+        "Proof",
+        "Ruled out",
         "The run at a glance",
         "Precision",
-        "What was not tested, and why",
+        "Not tested",
         "Settings",
         "Environment",
     ]
@@ -29,5 +30,5 @@ def test_parts_come_in_the_order_in_which_they_are_read(tmp_path: Path) -> None:
 
 def test_a_healthy_run_has_no_proof_and_one_without_a_record_a_title() -> None:
     document = document_of(Facts(verdict("healthy")))
-    assert "The proof" not in [section.title for section in document.sections]
+    assert "Proof" not in [section.title for section in document.sections]
     assert document.title == "lossleuth: a run"

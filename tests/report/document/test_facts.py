@@ -1,66 +1,14 @@
-"""What is read for a report."""
+"""What a report shows."""
 
 from __future__ import annotations
 
-import math
-from pathlib import Path
-
 import numpy as np
-from made_runs import EFFECT, record, true_losses, verdict
+from made_runs import verdict
 
-from lossleuth.report.document.facts import MOST_COLUMNS, facts_of
-
-
-def test_a_run_s_record_is_found_where_it_was_observed(tmp_path: Path) -> None:
-    events = [
-        *true_losses((4, 2.0), (0, 3.0)),
-        ("floors", {"unigram": 1.9, "bigram": 1.2}),
-        ("settings", {"optimizers": [{"class": "Adam"}]}),
-        ("settings", {"optimizers": []}),
-        ("provenance", {"packages": {"torch": "2"}}),
-    ]
-    reads = [[2.5, "train.py:9"], ["NaN", "train.py:3"]]
-    record(tmp_path / "observed", [3.0, 2.5], events=events, scalars={"reads": reads})
-    facts = facts_of(tmp_path, verdict())
-    assert facts.of("loss").tolist() == [3.0, 2.5]
-    assert np.isnan(facts.of("supervised")).all()
-    assert (facts.true_steps, facts.true_losses) == ([0, 4], [3.0, 2.0])
-    assert (facts.vocabulary, facts.floors["bigram"]) == (8, 1.2)
-    # At the end of a run its optimizers may be gone.
-    assert facts.settings["optimizers"] == [{"class": "Adam"}]
-    assert facts.packages == {"torch": "2"}
-    assert facts.reads["train.py:9"].tolist() == [2.5, 2.5]
-    assert np.isnan(facts.reads["train.py:3"]).all()
+from lossleuth.report.document.facts import Facts
 
 
-def test_trials_are_known_by_what_their_records_say(tmp_path: Path) -> None:
-    record(tmp_path / "observed", [3.0])
-    change = [EFFECT.change.name, dict(EFFECT.change.options)]
-    for number, changes in enumerate(([], [change])):
-        header = {"changes": changes, "seed_shift": 1000, "stop_steps": 8}
-        record(tmp_path / "trials" / "0" / f"00{number}", [3.0, 2.0], header=header)
-    # One that was made before records said so.
-    record(tmp_path / "trials" / "0" / "002", [3.0, 2.0])
-    found = facts_of(tmp_path, verdict()).trials
-    assert [(t.changes, t.seed, t.steps) for t in found] == [((), 1, 8), ((EFFECT.change,), 1, 8)]
-    assert found[0].losses.tolist() == [3.0, 2.0]
-
-
-def test_a_column_is_the_largest_of_its_steps(tmp_path: Path) -> None:
-    record(tmp_path, [1.0] * (7 * MOST_COLUMNS))
-    matrix = facts_of(tmp_path, verdict()).matrices["grad_rms"]
-    assert matrix.values.shape == (2, MOST_COLUMNS)
-    assert np.allclose(matrix.values, 7e-3)
-    assert "7 steps" in matrix.note
-
-
-def test_steps_without_a_matrix_are_gaps(tmp_path: Path) -> None:
-    record(tmp_path, [1.0, 1.0, 1.0], every=2)
-    cells = facts_of(tmp_path, verdict()).matrices["grad_rms"].values[0]
-    assert [math.isnan(x) for x in cells] == [False, True, False]
-
-
-def test_without_a_record_there_is_the_verdict_alone(tmp_path: Path) -> None:
-    facts = facts_of(tmp_path, verdict())
-    assert len(facts.steps) == 0
-    assert facts.verdict.status == "proven"
+def test_a_scalar_that_was_not_recorded_is_nan_at_every_step() -> None:
+    facts = Facts(verdict(), steps=np.arange(2.0), series={"loss": np.array([3.0, 2.0])})
+    assert facts.of("loss").tolist() == [3.0, 2.0]
+    assert np.isnan(facts.of("lr")).tolist() == [True, True]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lossleuth.report.document.fixes import repair_of
+from lossleuth.report.document.fixes import suggested_fix
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.judgement import Judgement, Status, Where
 
@@ -16,7 +16,7 @@ def repaired(tmp_path: Path, cause: str, line: str, harm: Effect | None = None) 
     script = tmp_path / "train.py"
     script.write_text(f"before = 1\n{line}\nafter = 2\n")
     judgement = Judgement(Status.PROVEN, "1", Where(str(script), 2), harm=harm)
-    found = repair_of(cause, judgement)
+    found = suggested_fix(cause, judgement)
     if found is None:
         return None
     assert found.lines == [" before = 1", f"-{line}", found.lines[2], " after = 2"]
@@ -69,4 +69,4 @@ def test_what_is_not_exactly_known_is_left_to_a_sentence(
 
 def test_a_place_without_a_line_or_a_file_has_no_diff(tmp_path: Path) -> None:
     for where in (None, Where(None), Where("tokens.bin"), Where(str(tmp_path / "gone.py"), 3)):
-        assert repair_of("graph_cut", Judgement(Status.PROVEN, "1", where)) is None
+        assert suggested_fix("graph_cut", Judgement(Status.PROVEN, "1", where)) is None

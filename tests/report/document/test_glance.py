@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from made_runs import record, true_losses, verdict
 
 from lossleuth.report.document.blocks import Chart, HeatMap, Paragraph, Table
-from lossleuth.report.document.facts import Facts, Matrix, facts_of
+from lossleuth.report.document.facts import Facts
 from lossleuth.report.document.glance import glance
+from lossleuth.report.document.load_facts import facts_of
+from lossleuth.report.document.matrix import Matrix
 
 
 def blocks(tmp_path: Path, losses: list[float], **options: object) -> list[object]:
@@ -31,14 +34,14 @@ def test_the_loss_stands_against_what_the_data_allow(tmp_path: Path) -> None:
         ("bigram", 1.2),
     ]
     assert [(s.name, s.dots) for s in loss.series] == [
-        ("differentiated loss", False),
+        ("loss passed to backward", False),
         ("true loss", True),
     ]
 
 
 def test_a_loss_that_is_followed_in_parts_is_said_to_be_a_part(tmp_path: Path) -> None:
     loss = chart(blocks(tmp_path, [0.75, 0.5], events=true_losses((0, 3.0), (1, 2.0))), "Loss")
-    assert loss.series[0].name == "differentiated loss (0.25 times the true loss)"
+    assert loss.series[0].name == "loss passed to backward (0.25 times the true loss)"
 
 
 def test_perplexity_is_that_of_the_true_loss_and_never_capped(tmp_path: Path) -> None:
@@ -51,16 +54,16 @@ def test_perplexity_is_that_of_the_true_loss_and_never_capped(tmp_path: Path) ->
 def test_without_a_true_loss_no_perplexity_is_shown(tmp_path: Path) -> None:
     found = blocks(tmp_path, [3.0])
     assert not any(isinstance(b, Table) for b in found)
-    assert "No true loss" in repr(found)
+    assert "True loss unknown" in repr(found)
 
 
 def test_what_the_script_reads_is_drawn_where_it_is_another_number(tmp_path: Path) -> None:
     reads = {"reads": [[3.0, "train.py:7"], [12.0, "train.py:8"]]}
     found = blocks(tmp_path, [3.0, 3.0], scalars=reads, events=true_losses((1, 3.0)))
     names = [s.name for s in chart(found, "Loss").series]
-    assert names == ["differentiated loss", "read at train.py:8", "true loss"]
-    told = [b.text for b in found if isinstance(b, Paragraph)][:1]
-    assert told == ["At train.py:8 the script reads 12, 4 times the true loss: see label_offset."]
+    assert names == ["loss passed to backward", "read at train.py:8", "true loss"]
+    read = [b.text for b in found if isinstance(b, Paragraph)][:1]
+    assert read == ["At train.py:8 the script reads 12, 4 times the true loss: see label_offset."]
 
 
 def test_gradient_flow_and_effective_step_come_from_the_parameters(tmp_path: Path) -> None:
@@ -75,19 +78,19 @@ def test_gradient_flow_and_effective_step_come_from_the_parameters(tmp_path: Pat
 
 def test_gradient_norm_and_clip_factor_are_shown(tmp_path: Path) -> None:
     found = blocks(tmp_path, [3.0, 2.0], scalars={"grad_norm": 8.0, "clip_factor": 0.125})
-    assert "Clip factor: 0.125 in every step." in repr(found)
-    assert "Gradient norm: 8 in every step." in repr(found)
+    assert "Clip factor: 0.125 at every step." in repr(found)
+    assert "Gradient norm: 8 at every step." in repr(found)
 
 
 def test_what_was_not_recorded_has_no_picture(tmp_path: Path) -> None:
     found = blocks(tmp_path, [3.0], parameters=())
     assert [b.title for b in found if isinstance(b, Chart)] == ["Loss"]
-    assert "Learning rate: 0.001 in every step." in repr(found)
+    assert "Learning rate: 0.001 at every step." in repr(found)
     assert not any(isinstance(b, HeatMap) for b in found)
 
 
 def test_a_run_without_a_step_says_so() -> None:
-    assert "No update" in repr(glance(Facts(verdict())).blocks)
+    assert "No optimizer step" in repr(glance(Facts(verdict())).blocks)
 
 
 def test_a_long_run_says_how_its_points_were_chosen(tmp_path: Path) -> None:
@@ -103,3 +106,11 @@ def test_gradients_that_are_all_0_are_a_sentence() -> None:
     assert "Gradient flow: 0 for every parameter" in repr(blocks)
     # Nothing was differentiated, and nothing is drawn of it.
     assert chart(list(blocks), "Loss").series == []
+
+
+def test_further_notes_are_sentences() -> None:
+    notes = ("the loss falls", "the loss spikes at step 1")
+    facts = Facts(replace(verdict(), notes=notes), steps=np.arange(2.0))
+    texts = [b.text for b in glance(facts).blocks if isinstance(b, Paragraph)]
+    assert texts[0] == "The loss spikes at step 1."
+    assert "The loss falls." not in texts

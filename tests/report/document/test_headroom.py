@@ -1,4 +1,4 @@
-"""Head-room from what a record holds."""
+"""Headroom from statistics of the record."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_was_never_measured_has_no_range() -> None:
         (math.nan, "not recorded", "not recorded"),
     ],
 )
-def test_the_quietest_parameter_is_told_what_awaits_it(
+def test_a_format_keeps_or_loses_the_parameter_with_the_smallest_rms(
     quietest: float, half: str, brain: str
 ) -> None:
     found = RecordedRange("gradients", quietest=quietest)

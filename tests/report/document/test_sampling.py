@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossleuth.report.document.sampling import bunches, sampled
+from lossleuth.report.document.sampling import bins, sampled
 
 VALUES = st.lists(st.floats(width=32), min_size=1, max_size=600)
 
@@ -39,7 +39,7 @@ def test_the_first_and_the_last_step_stay() -> None:
 
 @given(st.integers(0, 1000), st.integers(1, 100))
 def test_bunches_hold_every_step_once(count: int, most: int) -> None:
-    parts = bunches(count, most)
+    parts = bins(count, most)
     assert [i for part in parts for i in range(count)[part]] == list(range(count))
     assert len(parts) <= most
     assert all(part.stop > part.start for part in parts)

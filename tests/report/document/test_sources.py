@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from lossleuth.report.document.sources import LONGEST, lines_of, source_at, told
+from lossleuth.report.document.sources import MAX_LINE_LENGTH, format_where, lines_of, source_at
 from lossleuth.types.judgement import Where
 
 
 def test_the_line_is_marked_and_neighbours_are_shown(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("".join(f"line {i}\n" for i in range(1, 9)))
-    found = source_at(Where(str(script), 4, "head"), around=1)
+    found = source_at(Where(str(script), 4, "head"), context=1)
     assert found is not None
     assert (found.first, found.marked, found.lines) == (3, 4, ["line 3", "line 4", "line 5"])
     assert found.place == f"{script}:4 in head"
@@ -38,9 +38,9 @@ def test_bytes_that_are_no_text_and_endless_lines_do_no_harm(tmp_path: Path) -> 
     data.write_bytes(b"\xff\xfe\x00" + b"x" * 5000)
     found = source_at(Where(str(data), 1))
     assert found is not None
-    assert len(found.lines[0]) == LONGEST
+    assert len(found.lines[0]) == MAX_LINE_LENGTH
 
 
-def test_a_place_is_told_with_its_line_if_it_has_one() -> None:
-    assert told(Where("a.bin")) == "a.bin"
-    assert told(Where(None)) == "an unknown place"
+def test_a_place_has_its_line_if_it_is_known() -> None:
+    assert format_where(Where("a.bin")) == "a.bin"
+    assert format_where(Where(None)) == "an unknown place"

@@ -9,13 +9,13 @@ import re
 import numpy as np
 
 from lossleuth.report.document.blocks import HeatMap
-from lossleuth.report.render.heat import drawn, levels
+from lossleuth.report.render.heat import draw, levels
 
 
 def heat_map(values: list[list[float]]) -> HeatMap:
     steps = list(range(len(values[0]))) if values else []
     rows = [f"row {i}" for i in range(len(values))]
-    return HeatMap("Flow", "told", "RMS", rows, steps, values)
+    return HeatMap("Flow", "description", "RMS", rows, steps, values)
 
 
 def test_levels_rise_with_the_logarithm_and_what_has_none_is_0() -> None:
@@ -31,7 +31,7 @@ def test_equal_numbers_have_one_level() -> None:
 
 
 def test_the_picture_carries_every_cell() -> None:
-    picture = drawn(heat_map([[1.0, 10.0], [100.0, math.nan]]), "p")
+    picture = draw(heat_map([[1.0, 10.0], [100.0, math.nan]]), "p")
     found = re.search(r'data-cells="([^"]*)"', picture)
     assert found is not None
     assert list(base64.b64decode(found[1])) == [1, 128, 255, 0]
@@ -39,5 +39,5 @@ def test_the_picture_carries_every_cell() -> None:
 
 
 def test_without_a_positive_number_there_is_a_sentence() -> None:
-    assert "No number" in drawn(heat_map([[0.0, math.nan]]), "p")
-    assert "No number" in drawn(heat_map([]), "p")
+    assert "No data" in draw(heat_map([[0.0, math.nan]]), "p")
+    assert "No data" in draw(heat_map([]), "p")

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from made_runs import record, true_losses, verdict
 
 from lossleuth.record.strict_json import dumps
+from lossleuth.report.document.blocks import Bullets, Chart, Document, Section, Series
 from lossleuth.report.document.document import document_of
-from lossleuth.report.document.facts import facts_of
+from lossleuth.report.document.load_facts import facts_of
 from lossleuth.report.render.html import rendered
 
 VOID = {"meta"}
@@ -130,3 +131,19 @@ def test_many_layers_and_many_steps_stay_small(tmp_path: Path) -> None:
     assert len(long.encode()) <= 700_000
     # The one step that stands out is not lost.
     assert "<td>77777</td><td>2</td>" in long
+
+
+def test_a_single_curve_needs_no_legend_and_two_do() -> None:
+    curves = [Series(name, [0.0, 1.0], [1.0, 2.0]) for name in ("first", "second")]
+    for count, legends in ((1, 0), (2, 1)):
+        chart = Chart("Loss", "description", "nats", curves[:count])
+        text = rendered(Document("t", "s", [Section("", [chart])]))
+        assert text.count('<ul class="legend">') == legends
+        assert 'id="figure-1-title">Loss (nats)</span>' in text
+
+
+def test_a_long_list_of_names_has_a_line_of_its_own() -> None:
+    names = Bullets([("a", "short"), (", ".join("abcdefghijkl"), "long")])
+    text = rendered(Document("t", "s", [Section("", [names])]))
+    assert "<dt><code>a</code></dt>" in text
+    assert text.count('<dt class="long">') == 1

@@ -26,7 +26,7 @@ from lossleuth.report.document.blocks import (
     Table,
 )
 from lossleuth.report.document.document import document_of
-from lossleuth.report.document.facts import facts_of
+from lossleuth.report.document.load_facts import facts_of
 from lossleuth.report.render.markdown import escaped, rendered
 
 
@@ -36,8 +36,12 @@ def written(*blocks: Block) -> list[str]:
 
 
 def test_every_block_has_its_form() -> None:
-    assert written(Paragraph("a_b"), Paragraph("now", strong=True)) == ["a\\_b", "", "**now**"]
-    assert written(Answer("cannot_tell", "Why?")) == ["> **cannot tell**: Why?"]
+    assert written(Paragraph("a_b"), Paragraph("1. now", strong=True)) == [
+        "a\\_b",
+        "",
+        "**1. now**",
+    ]
+    assert written(Answer("cannot_tell", "Why?")) == ["> **Cannot tell.** Why?"]
     assert written(Bullets([("x_y", "1 < 2"), ("", "b")])) == ["- `x_y`: 1 \\< 2", "- b"]
     assert written(Table("T", ["a", "b"], [["1|2", "3"]])) == [
         "T:",
@@ -61,13 +65,13 @@ def test_every_block_has_its_form() -> None:
 def test_a_chart_is_its_ends_and_a_heat_map_its_extremes() -> None:
     line = Series("loss", [0.0, 1.0, 2.0], [3.0, math.nan, 1.0])
     lines = written(
-        Chart("Loss", "told", "nats", [line, Series("none", [], [])], [Level("u", 2.0)])
+        Chart("Loss", "description", "nats", [line, Series("none", [], [])], [Level("u", 2.0)])
     )
     assert "| loss | 3 | 1 | 3 | 1 |" in lines
     assert "| none |  |  |  |  |" in lines
     assert "| u | 2 |  |  |  |" in lines
     rows = [f"w{i}" for i in range(9)]
-    flow = HeatMap("Flow", "told", "RMS", rows, [0], [[float(i)] for i in range(9)])
+    flow = HeatMap("Flow", "description", "RMS", rows, [0], [[float(i)] for i in range(9)])
     assert [line for line in written(flow) if line.startswith("| w")] == [
         f"| w{i} | {i} |" for i in (0, 1, 2, 6, 7, 8)
     ]
@@ -92,5 +96,5 @@ def test_a_numbered_beginning_stays_text() -> None:
 def test_a_whole_report_reads_from_answer_to_environment(tmp_path: Path) -> None:
     record(tmp_path, [3.0, 2.0], events=true_losses((1, 2.0)))
     text = rendered(document_of(facts_of(tmp_path, verdict())))
-    assert text.index("The cause is label\\_offset") < text.index("## The proof")
-    assert text.index("## What it is not") < text.index("## Environment")
+    assert text.index("The cause is label\\_offset") < text.index("## Proof")
+    assert text.index("## Ruled out") < text.index("## Environment")

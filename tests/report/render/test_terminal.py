@@ -37,7 +37,9 @@ def test_the_answer_comes_first_with_its_proof_place_and_remedy(tmp_path: Path) 
         )
     )
     whole = "\n".join(text)
-    assert whole.startswith("The cause is label_offset (proven), at")
+    assert " ".join(text).startswith(
+        "Proven. The cause is label_offset: targets are not the next token, at"
+    )
     assert "1. label_offset: proven" in text
     assert "Remedy: shift them" in whole
     assert "   >     2 two = 2" in text
@@ -45,17 +47,18 @@ def test_the_answer_comes_first_with_its_proof_place_and_remedy(tmp_path: Path) 
     assert "         3 three = 3" in text
     assert "four" not in whole
     assert "train.py:2 in head" in whole
-    assert "Ruled out, each with a number: lr_too_high." in whole
+    assert "Ruled out: lr_too_high." in whole
     assert "Not tested: overflow." in whole
-    assert "Our own failures: ascent." in whole
-    assert text[-1] == "60 steps observed, 12 s."
+    assert "Internal errors while judging: ascent." in whole
+    assert text[-1] == "60 steps observed in 12 s."
 
 
 def test_healthy_and_cannot_tell_are_said_with_what_was_seen() -> None:
     healthy = " ".join(lines(verdict("healthy", {})))
-    assert healthy.startswith("Healthy: no fault was found, and the run learns (the loss goes")
+    assert healthy.startswith("Healthy. No fault found: the run is learning (the loss goes")
     unknown = " ".join(lines(verdict("cannot_tell", {})))
-    assert unknown.startswith("Cannot tell: no cause was found (the loss goes from 3.000 to 2.990)")
+    assert unknown.startswith("Cannot tell. No cause found, but nothing shows that the run is")
+    assert "learning (the loss goes from 3.000 to 2.990)." in unknown
 
 
 def test_no_line_is_wider_than_a_terminal() -> None:
@@ -104,17 +107,18 @@ def test_colour_is_for_terminals_whose_users_want_it(monkeypatch: pytest.MonkeyP
     assert coloured[-1] == plain[-1]
 
 
-def test_many_that_go_for_one_reason_are_told_in_a_sentence() -> None:
+def test_many_causes_with_one_reason_share_a_sentence() -> None:
     alike = {f"teacher_{i}": Judgement(Status.REFUTED, "nobody teaches") for i in range(5)}
     other = {"lr_too_high": Judgement(Status.REFUTED, "3 is 3")}
     text = " ".join(lines(verdict("healthy", alike | other)))
-    assert "Ruled out, each with a number: lr_too_high." in text
-    assert "Ruled out together, teacher_0 and 4 more of its kind: nobody teaches." in text
+    assert "Ruled out: lr_too_high." in text
+    assert "teacher_0 and 4 similar causes ruled out: nobody teaches." in text
 
 
 def test_a_wrong_number_is_not_called_the_cause_of_a_bad_training() -> None:
     wrong = Judgement(Status.PROVEN, "2.5 is printed, 2.1 is true", Where("train.py", 2))
-    told = verdict("proven", {"mean_of_means": wrong}, "mean_of_means")
-    first = " ".join(list(lines(told))[:2])
-    assert first.startswith("A reported number is wrong, and no fault of the training was found")
-    assert "mean_of_means, at train.py:2." in first
+    found = verdict("proven", {"mean_of_means": wrong}, "mean_of_means")
+    first = " ".join(list(lines(found))[:3])
+    start = "Proven. No fault found in training, but a reported number is wrong (mean_of_means: "
+    assert first.startswith(start)
+    assert "), at train.py:2." in first

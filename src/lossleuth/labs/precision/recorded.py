@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lossleuth.record.read import Record
-from lossleuth.report.document.facts import matrix_of
 from lossleuth.report.document.headroom import (
     COLUMNS,
     NARROW,
@@ -15,6 +14,7 @@ from lossleuth.report.document.headroom import (
     largest_activations,
     ranges_of,
 )
+from lossleuth.report.document.matrix import matrix_of
 from lossleuth.run_directory import RunDirectory
 from lossleuth.types.errors import BadInput
 

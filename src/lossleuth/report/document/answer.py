@@ -1,7 +1,8 @@
-"""The first parts of a report: the answer, its proof, and what it is not."""
+"""The first sections of a report: the answer, its proof, and what was ruled out."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -19,125 +20,108 @@ from lossleuth.report.document.blocks import (
     Table,
 )
 from lossleuth.report.document.facts import Facts, TrialRun
-from lossleuth.report.document.fixes import repair_of
-from lossleuth.report.document.numbers import shown
-from lossleuth.report.document.of_evaluation import NOT_THE_TRAINING, OF_EVALUATION
+from lossleuth.report.document.fixes import suggested_fix
+from lossleuth.report.document.numbers import format_number
 from lossleuth.report.document.sampling import sampled
-from lossleuth.report.document.sources import source_at, told
+from lossleuth.report.document.sentences import (
+    EVALUATION_CAUSES,
+    RULED_OUT,
+    answer_sentence,
+    as_sentence,
+    cause_title,
+    present,
+    remedy_sentence,
+)
+from lossleuth.report.document.sources import source_at
 from lossleuth.types.change import Effect
 from lossleuth.types.judgement import Judgement, Status
 
-SUMMARIES = {cause.id: cause.summary for cause in causes()}
-
 
 def answer(facts: Facts) -> Section:
-    """One sentence, the place, and the number that proves it."""
+    """One sentence, the reason and the source line."""
     verdict = facts.verdict
-    blocks: list[Block] = [Answer(verdict.status, answer_sentence(facts))]
+    blocks: list[Block] = [Answer(verdict.status, answer_sentence(verdict))]
     if verdict.status in ("proven", "suspected"):
         first = verdict.judgements[verdict.ranked[0]]
         blocks.append(Paragraph(first.because))
         source = source_at(first.where)
         if source is not None:
             blocks.append(source)
-        others = _others(facts)
+        others = [f"{i} ({verdict.judgements[i].status.value})" for i in present(verdict)[1:]]
         if others:
-            blocks.append(Paragraph(f"Also there: {others}.", strong=True))
+            blocks.append(Paragraph(f"Also found: {', '.join(others)}.", strong=True))
     elif verdict.status == "cannot_tell":
-        blocks.append(Paragraph(_would_decide(facts)))
+        blocks.append(Paragraph(_next_step(facts)))
     return Section("", blocks)
 
 
-def answer_sentence(facts: Facts) -> str:
-    """The whole verdict in one sentence."""
-    verdict = facts.verdict
-    note = f": {verdict.notes[0]}" if verdict.notes else ""
-    if verdict.status == "healthy":
-        return f"No fault was found, and the run learns{note}."
-    if verdict.status == "cannot_tell":
-        return f"No cause was found, and the run was not seen to learn{note}."
-    first = verdict.ranked[0]
-    where = verdict.judgements[first].where
-    at = f", at {told(where)}" if where is not None and where.file else ""
-    if first in OF_EVALUATION:
-        return f"A reported number is wrong, {NOT_THE_TRAINING}: {first}, {SUMMARIES[first]}{at}."
-    return f"The cause is {first}: {SUMMARIES.get(first, first)}{at}."
-
-
-def _others(facts: Facts) -> str:
-    verdict = facts.verdict
-    there = [i for i in verdict.ranked[1:] if verdict.judgements[i].status is not Status.BENIGN]
-    return ", ".join(f"{i} ({verdict.judgements[i].status.value})" for i in there)
-
-
-def _would_decide(facts: Facts) -> str:
-    untested = facts.verdict.of(Status.UNTESTED)
+def _next_step(facts: Facts) -> str:
+    """What the user can do to get an answer."""
+    untested = len(facts.verdict.of(Status.UNTESTED))
     if not untested:
         return (
-            "Every cause that is known was tested and ruled out. What is wrong here has no name in "
-            "this catalogue, or the run needs more steps to show that it learns: give more --steps."
+            "Every known cause was tested and ruled out. Either the fault is not in the catalogue, "
+            "or the run needs more steps to show that it learns: try more --steps."
         )
+    causes_were = "1 cause was" if untested == 1 else f"{untested} causes were"
     return (
-        f"What would decide it: {len(untested)} causes could not be tested. Their reasons are "
-        "below; most often it takes more --steps or a larger --budget."
+        f"{causes_were} not tested; the reasons are below. More --steps or a larger --budget "
+        "usually decides it."
     )
 
 
 def proof(facts: Facts) -> Section | None:
-    """For each cause that is there: what is right, what was found, the trial, the cure."""
+    """For each cause: expected and measured value, the trial, the remedy."""
     verdict = facts.verdict
-    there = [i for i in verdict.ranked if verdict.judgements[i].status is not Status.BENIGN]
-    if not there:
-        return None
     blocks: list[Block] = []
-    for number, identifier in enumerate(there, 1):
+    for number, identifier in enumerate(present(verdict), 1):
         judgement = verdict.judgements[identifier]
-        title = f"{number}. {identifier}: {judgement.status.value}"
-        blocks.append(Paragraph(title, strong=True))
+        blocks.append(Paragraph(cause_title(number, identifier, judgement), strong=True))
         if number > 1:
             blocks.append(Paragraph(judgement.because))
             source = source_at(judgement.where)
             if source is not None:
                 blocks.append(source)
         blocks += _proof_of(identifier, judgement, facts)
-    return Section("The proof", blocks)
+    return Section("Proof", blocks) if blocks else None
 
 
 def _proof_of(identifier: str, judgement: Judgement, facts: Facts) -> Iterator[Block]:
     wrong = judgement.wrongness
     if wrong is not None:
         rows = [
-            ["correct programs", shown(wrong.expected)],
-            ["this program", shown(wrong.value)],
-            ["what rounding alone could make of it", shown(wrong.floor, 2)],
+            ["expected", format_number(wrong.expected)],
+            ["measured", format_number(wrong.value)],
         ]
-        yield Table("", ["invariant", wrong.what], rows)
+        if not math.isnan(wrong.floor):
+            rows.append(["rounding floor", format_number(wrong.floor, 2)])
+        yield Table("", ["", wrong.what], rows)
     if judgement.harm is not None:
         yield Paragraph(_harm_sentence(judgement.harm))
-        picture = trial_chart(judgement.harm, facts.trials)
-        if picture is not None:
-            yield picture
-    elif identifier in OF_EVALUATION:
-        yield Paragraph("No trial was needed: the weights do not depend on this number.")
-    elif judgement.status is Status.PROVEN:
-        yield Paragraph(f"No trial was needed: {_without_trial(identifier)}.")
-    diff = repair_of(identifier, judgement)
-    if judgement.remedy:
-        yield Paragraph(f"Remedy: {judgement.remedy}")
+        chart = trial_chart(judgement.harm, facts.trials)
+        if chart is not None:
+            yield chart
+    elif judgement.status is Status.PROVEN or identifier in EVALUATION_CAUSES:
+        yield Paragraph(f"No trial was needed: {_why_no_trial(identifier)}.")
+    remedy = remedy_sentence(judgement)
+    if remedy:
+        yield Paragraph(remedy)
+    diff = suggested_fix(identifier, judgement)
     if diff is not None:
         yield diff
     elif judgement.where is not None and judgement.where.line is None and judgement.where.file:
-        yield Paragraph(f"The fault is not in the script: look at {judgement.where.file}.")
-    yield _page_of(identifier)
+        yield Paragraph(f"The fault is not in the script but in {judgement.where.file}.")
+    yield _catalogue_page(identifier)
 
 
 def _harm_sentence(harm: Effect) -> str:
     better = "better" if harm.nats > 0 else "worse"
     return (
-        f"The same program, from the same start and with the same batches, was run with "
-        f"{harm.change.sentence} in: {harm.measure} {shown(harm.with_change)} instead of "
-        f"{shown(harm.without)} after {harm.steps} steps, {shown(abs(harm.nats), 3)} ± "
-        f"{shown(harm.error, 2)} nats {better} over {harm.seeds} paired runs."
+        f"Re-run from the same start on the same batches with {harm.change.sentence} applied: "
+        f"{harm.measure} {format_number(harm.with_change)} instead of "
+        f"{format_number(harm.without)} after {harm.steps} steps, "
+        f"{format_number(abs(harm.nats), 3)} ± {format_number(harm.error, 2)} nats {better} over "
+        f"{harm.seeds} paired runs."
     )
 
 
@@ -147,10 +131,10 @@ def trial_chart(harm: Effect, runs: Sequence[TrialRun]) -> Chart | None:
     if not changed:
         return None
     base = changed[0].changes[:-1]
-    plain = {r.seed: r for r in runs if r.changes == base and r.steps == harm.steps}
+    unchanged = {r.seed: r for r in runs if r.changes == base and r.steps == harm.steps}
     series: list[Series] = []
     for run in changed:
-        pair = plain.get(run.seed)
+        pair = unchanged.get(run.seed)
         if run.changes[:-1] != base or pair is None:
             continue
         series.append(_curve(pair, "unchanged", faint=True))
@@ -158,9 +142,9 @@ def trial_chart(harm: Effect, runs: Sequence[TrialRun]) -> Chart | None:
     if not series:
         return None
     return Chart(
-        "The trial",
-        f"Loss that the script differentiates, {len(series) // 2} paired runs of {harm.steps} "
-        f"steps without and with {harm.change.sentence}.",
+        "Trial",
+        f"Loss passed to backward in {len(series) // 2} paired runs of {harm.steps} steps, without "
+        f"and with {harm.change.sentence}.",
         "nats",
         series,
         note=f"The effect is measured on the {harm.measure} of the last steps.",
@@ -174,47 +158,36 @@ def _curve(run: TrialRun, group: str, *, faint: bool) -> Series:
 
 
 def ruled_out(facts: Facts) -> Section | None:
-    """What it is not: refuted causes and harmless faults, each with its deciding number."""
+    """Refuted causes and harmless faults, each with its deciding number."""
     verdict = facts.verdict
     blocks: list[Block] = []
-    refuted = verdict.of(Status.REFUTED)
-    if refuted:
-        blocks.append(Paragraph(f"{len(refuted)} causes were tested and are not so:"))
-        told = [(", ".join(i), _sentence(why)) for i, why in verdict.reasons(Status.REFUTED)]
-        blocks.append(Bullets(told))
+    reasons = verdict.reasons(Status.REFUTED)
+    if reasons:
+        items = [(", ".join(names), as_sentence(because)) for names, because in reasons]
+        blocks.append(Bullets(items))
     benign = verdict.of(Status.BENIGN)
     if benign:
-        blocks.append(Paragraph("There, and shown not to matter:", strong=True))
-        blocks.append(Bullets([(i, _cleared(verdict.judgements[i])) for i in benign]))
-    return Section("What it is not", blocks) if blocks else None
+        blocks.append(Paragraph("Present, but harmless:", strong=True))
+        blocks.append(Bullets([(i, _why_harmless(verdict.judgements[i])) for i in benign]))
+    return Section(RULED_OUT, blocks) if blocks else None
 
 
-def _without_trial(identifier: str) -> str:
-    known = {c.id for c in causes() if c.voids_trials}
-    if identifier in known:
-        return "with this fault, the loss itself says nothing"
-    return "the number above is exact, and alone proves it"
+def _why_no_trial(identifier: str) -> str:
+    if identifier in EVALUATION_CAUSES:
+        return "the weights do not depend on this number"
+    if identifier in {cause.id for cause in causes() if cause.voids_trials}:
+        return "with this fault, the loss itself is meaningless"
+    return "the number above is exact and is proof by itself"
 
 
-def _cleared(judgement: Judgement) -> str:
+def _why_harmless(judgement: Judgement) -> str:
     harm = "" if judgement.harm is None else f" {_harm_sentence(judgement.harm)}"
-    return f"{_sentence(judgement.because)}{harm}"
+    return f"{as_sentence(judgement.because)}{harm}"
 
 
-def _sentence(text: str) -> str:
-    """A reason as a sentence of its own.
-
-    >>> _sentence("all of 3 losses are finite")
-    'All of 3 losses are finite.'
-    """
-    text = text[:1].upper() + text[1:]
-    return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
-def _page_of(identifier: str) -> Folded:
-    """What the catalogue says of a cause, inside the report: it needs no network."""
-    known = {cause.id: cause for cause in causes()}
-    cause = known.get(identifier)
+def _catalogue_page(identifier: str) -> Folded:
+    """The catalogue's page on a cause, so that the report needs no network."""
+    cause = {cause.id: cause for cause in causes()}.get(identifier)
     text = page(cause) if cause is not None else "This version does not know this cause."
     blocks = [Paragraph(part.strip()) for part in text.split("\n\n")]
     return Folded(f"More about {identifier} (docs/causes/{identifier}.md)", blocks, identifier)

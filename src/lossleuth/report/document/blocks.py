@@ -1,4 +1,4 @@
-"""What a report is made of: plain blocks, the same for every form that it is written in."""
+"""The blocks that a report is made of, the same for every output format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Plain text. What matters most is `strong`."""
+    """Plain text; `strong` stands out."""
 
     text: str
     strong: bool = False
@@ -16,15 +16,20 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Answer:
-    """The one sentence that a reader takes away, with the verdict's status."""
+    """The result in one sentence, with the status of a verdict or a comparison."""
 
     status: str
     text: str
 
+    @property
+    def label(self) -> str:
+        """The status as a word, such as `Cannot tell`."""
+        return self.status.replace("_", " ").capitalize()
+
 
 @dataclass(frozen=True)
 class Bullets:
-    """Facts of equal weight, each with the name that it is about, if any."""
+    """A list of facts, each with the name that it is about, if any."""
 
     items: Sequence[tuple[str, str]]
 
@@ -41,7 +46,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Diff:
-    """A change of the user's source, line by line, each with its sign."""
+    """A change of the user's source: lines with their signs."""
 
     place: str
     lines: Sequence[str]
@@ -58,21 +63,21 @@ class Table:
 
 @dataclass(frozen=True)
 class Series:
-    """A line or dots of a chart. What is not finite is a gap, never a bridge."""
+    """A curve or dots of a chart. Non-finite values are gaps, never bridged."""
 
     name: str
     xs: Sequence[float]
     ys: Sequence[float]
     dots: bool = False
-    # Series of one group have one colour and one entry in the legend: paired runs, for example.
+    # Series of one group share a colour and a legend entry, such as paired runs.
     group: str = ""
-    # Drawn with less weight: the runs without the change.
+    # Drawn dashed: runs without the change.
     faint: bool = False
 
 
 @dataclass(frozen=True)
 class Level:
-    """A height that means something, such as ln V."""
+    """A horizontal reference line, such as ln V."""
 
     name: str
     y: float
@@ -80,39 +85,39 @@ class Level:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over steps, with what a reader who does not see them is told."""
+    """Curves over steps; the description is also the text for screen readers."""
 
     title: str
-    told: str
+    description: str
     unit: str
     series: Sequence[Series]
     levels: Sequence[Level] = ()
     logarithmic: bool = False
-    # How points were chosen where not all are shown.
+    # How points were chosen if not all are shown.
     note: str = ""
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A number for each row and each step, on a logarithmic scale of colour."""
+    """A number for each row and step, on a logarithmic colour scale."""
 
     title: str
-    told: str
+    description: str
     unit: str
     rows: Sequence[str]
     steps: Sequence[int]
-    # Row by row; what is not finite or not positive has no colour.
+    # Row by row; values that are not finite or not positive have no colour.
     values: Sequence[Sequence[float]]
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Folded:
-    """Blocks that a reader opens at will."""
+    """Blocks that are collapsed at first."""
 
     title: str
     blocks: Sequence[Block]
-    # What a link inside the page calls it.
+    # Its id in the page, for links.
     anchor: str = ""
 
 

@@ -1,4 +1,4 @@
-"""Two runs side by side: what differs in their settings, and where their ways part."""
+"""Compare two runs: the first step that differs, settings, curves."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from lossleuth.report.document.blocks import (
     Series,
     Table,
 )
-from lossleuth.report.document.facts import Matrix, matrix_of
-from lossleuth.report.document.numbers import shown
+from lossleuth.report.document.matrix import Matrix, matrix_of
+from lossleuth.report.document.numbers import format_number
 from lossleuth.report.document.sampling import sampled
 from lossleuth.run_directory import RunDirectory
 
-# What is compared, in the order in which a step makes it.
-MADE = ("batch", "loss", "grad_norm_before_clip", "grad_norm", "lr")
+# What is compared, in the order in which a step computes it.
+STEP_ORDER = ("batch", "loss", "grad_norm_before_clip", "grad_norm", "lr")
 WORDS = {
     "batch": "the batch",
     "loss": "the loss",
@@ -39,43 +39,47 @@ WORDS = {
 
 
 def comparison(first: Path, second: Path) -> Document:
-    """Both runs: where they part first, settings that differ, curves, gradient flow."""
+    """Where two runs first differ, their settings, curves and gradient flow."""
     names = _names(first, second)
     with Record.open(RunDirectory(first).look) as a, Record.open(RunDirectory(second).look) as b:
         sections = [
-            Section("", _parting(a, b)),
+            Section("", _divergence(a, b)),
             Section("Settings that differ", [_settings(a, b, names)]),
             Section("Curves", _curves(a, b, names)),
-            Section("Gradient flow", _flows(a, b, names)),
+            Section("Gradient flow", _gradient_flow(a, b, names)),
         ]
     return Document(f"lossleuth: {names[0]} and {names[1]}", f"{first} · {second}", sections)
 
 
 def _names(first: Path, second: Path) -> tuple[str, str]:
-    """What to call them: their folders' names, unless these are the same."""
+    """The names of their folders; their whole paths if those are equal."""
     if first.name != second.name:
         return first.name or "first", second.name or "second"
     return str(first), str(second)
 
 
-def _parting(a: Record, b: Record) -> list[Block]:
+def _divergence(a: Record, b: Record) -> list[Block]:
     both = min(len(a), len(b))
     if not both:
-        return [Answer("cannot_tell", "One of the two has no step: there is nothing to compare.")]
-    found: dict[str, int] = {}
-    for name in MADE:
+        return [Answer("cannot_compare", "One run has no step: there is nothing to compare.")]
+    first_steps: dict[str, int] = {}
+    for name in STEP_ORDER:
         if name in a.scalar_names and name in b.scalar_names:
             step = _first_difference(a.values(name)[:both], b.values(name)[:both])
             if step is not None:
-                found[name] = step
-    if not found:
-        return [Answer("healthy", f"Their first {both} steps are the same to the last bit.")]
-    step = min(found.values())
-    what = next(WORDS[name] for name in MADE if found.get(name) == step)
-    row = [[WORDS[name], shown(found[name])] for name in MADE if name in found]
+                first_steps[name] = step
+    if not first_steps:
+        return [Answer("identical", f"The first {both} steps are bit-identical.")]
+    step = min(first_steps.values())
+    what = next(WORDS[name] for name in STEP_ORDER if first_steps.get(name) == step)
+    rows = [
+        [WORDS[name], format_number(first_steps[name])]
+        for name in STEP_ORDER
+        if name in first_steps
+    ]
     return [
-        Answer("suspected", f"They part at step {int(a.steps[step])}, where {what} differs first."),
-        Table("First step at which they differ", ["what", "step"], row),
+        Answer("different", f"The runs first differ at step {int(a.steps[step])}, in {what}."),
+        Table("First step that differs", ["", "step"], rows),
     ]
 
 
@@ -98,13 +102,13 @@ def _settings(a: Record, b: Record, names: tuple[str, str]) -> Block:
         if left.get(key) != right.get(key)
     ]
     if not rows:
-        return Paragraph("None that was recorded.")
+        return Paragraph("No recorded setting differs.")
     return Table("", ["setting", *names], rows)
 
 
 def _flat(record: Record) -> dict[str, Any]:
-    """Everything that was set, under one name each."""
-    known: dict[str, Any] = {}
+    """All settings by their dotted names."""
+    settings: dict[str, Any] = {}
     header = {
         key: value
         for key, value in record.header.items()
@@ -112,13 +116,13 @@ def _flat(record: Record) -> dict[str, Any]:
     }
     declared = settings_of(record.events("settings"))
     packages = [e.data.get("packages") for e in record.events("provenance")]
-    _flatten("", header, known)
-    _flatten("", declared, known)
-    _flatten("package", packages[-1] if packages else {}, known)
-    known["parameters"] = sum(record.parameter_sizes.values())
+    _flatten("", header, settings)
+    _flatten("", declared, settings)
+    _flatten("package", packages[-1] if packages else {}, settings)
+    settings["parameters"] = sum(record.parameter_sizes.values())
     if "lr" in record.scalar_names and len(record):
-        known["first learning rate"] = float(record.series("lr")[0])
-    return known
+        settings["initial learning rate"] = float(record.series("lr")[0])
+    return settings
 
 
 def _flatten(prefix: str, value: Any, into: dict[str, Any]) -> None:
@@ -143,8 +147,8 @@ def _curves(a: Record, b: Record, names: tuple[str, str]) -> list[Block]:
         ]
         if series:
             logarithmic = name == "grad_norm"
-            told = f"{title} of both runs, step by step."
-            charts.append(Chart(title, told, "", series, logarithmic=logarithmic))
+            description = f"{title} of both runs at each step."
+            charts.append(Chart(title, description, "", series, logarithmic=logarithmic))
     return charts
 
 
@@ -153,15 +157,17 @@ def _line(label: str, record: Record, name: str) -> Series:
     return Series(label, points.xs.tolist(), points.ys.tolist())
 
 
-def _flows(a: Record, b: Record, names: tuple[str, str]) -> list[Block]:
-    found: list[Block] = []
+def _gradient_flow(a: Record, b: Record, names: tuple[str, str]) -> list[Block]:
+    maps: list[Block] = []
     for label, record in zip(names, (a, b), strict=True):
         if "grad_rms" in record.columns:
-            found.append(_map(label, matrix_of(record, "grad_rms")))
-    return found or [Paragraph("Neither run has gradients of parameters.")]
+            maps.append(_heat_map(label, matrix_of(record, "grad_rms")))
+    return maps or [Paragraph("Neither run recorded gradients.")]
 
 
-def _map(label: str, matrix: Matrix) -> HeatMap:
-    told = "Root mean square of each parameter's gradient per element, over the steps."
+def _heat_map(label: str, matrix: Matrix) -> HeatMap:
+    description = "RMS of each parameter's gradient at each step."
     rows, values = list(matrix.parameters), matrix.values.tolist()
-    return HeatMap(label, told, "gradient RMS", rows, list(matrix.steps), values, matrix.note)
+    return HeatMap(
+        label, description, "gradient RMS", rows, list(matrix.steps), values, matrix.note
+    )

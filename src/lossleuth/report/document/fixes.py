@@ -1,7 +1,7 @@
-"""A cure as a change of the user's source, where that can be written without guessing.
+"""Suggest a fix as an edit of the user's source, where no guessing is needed.
 
-Each fix of a cause looks at the syntax of the one line that is at fault, and gives up where it is
-not exactly what it knows. What comes out is parsed again before it is shown.
+The fix of a cause looks at the syntax of the faulty line and gives up unless it knows the pattern.
+The edited file must parse before the edit is shown.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from lossleuth.catalogue import cause
+from lossleuth.catalogue import causes
 from lossleuth.report.document.blocks import Diff
-from lossleuth.report.document.sources import lines_of, told
+from lossleuth.report.document.sources import format_where, lines_of
 from lossleuth.types.cause import Edit
 from lossleuth.types.judgement import Judgement
 
 
-def repair_of(identifier: str, judgement: Judgement) -> Diff | None:
-    """The change of one line that undoes the fault; None where a sentence has to do."""
+def suggested_fix(identifier: str, judgement: Judgement) -> Diff | None:
+    """The edit of one line that removes the fault; None if there is none without guessing."""
     where = judgement.where
     if where is None or where.file is None or where.line is None:
         return None
     lines = lines_of(where.file)
-    fix = cause(identifier).fix
+    fix = next((cause.fix for cause in causes() if cause.id == identifier), None)
     if fix is None or not 1 <= where.line <= len(lines):
         return None
     source = "\n".join(lines)
@@ -31,8 +31,8 @@ def repair_of(identifier: str, judgement: Judgement) -> Diff | None:
     except (SyntaxError, ValueError):
         return None
     line = lines[where.line - 1]
-    edits = [edit for node in _of_line(tree, where.line) for edit in fix(node, judgement)]
-    # Two candidates on one line: which of them is meant would be a guess.
+    edits = [edit for node in _expressions_on(tree, where.line) for edit in fix(node, judgement)]
+    # With two candidates on one line, we would have to guess.
     if len(edits) != 1:
         return None
     changed = _changed(line, edits[0])
@@ -40,12 +40,12 @@ def repair_of(identifier: str, judgement: Judgement) -> Diff | None:
         return None
     before = lines[max(0, where.line - 2) : where.line - 1]
     after = lines[where.line : where.line + 1]
-    shown = [*(f" {x}" for x in before), f"-{line}", f"+{changed}", *(f" {x}" for x in after)]
-    return Diff(told(where), shown)
+    diff = [*(f" {x}" for x in before), f"-{line}", f"+{changed}", *(f" {x}" for x in after)]
+    return Diff(format_where(where), diff)
 
 
-def _of_line(tree: ast.AST, line: int) -> list[ast.expr]:
-    """The expressions that begin and end on that line."""
+def _expressions_on(tree: ast.AST, line: int) -> list[ast.expr]:
+    """The expressions that start and end on that line."""
     return [
         node
         for node in ast.walk(tree)

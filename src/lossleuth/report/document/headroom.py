@@ -1,8 +1,8 @@
-"""How near the numbers of a watched run came to the limits of narrow formats.
+"""How close a run came to the limits of 16-bit formats.
 
-A record holds the size of each parameter's numbers, not the numbers: the largest gradient, root
-mean squares of weights and of Adam's second moment, and the largest activation where these were
-watched. So it tells the way up to overflow, and whether the quietest parameter would vanish.
+A record holds statistics of each parameter: the largest gradient, the RMS of gradients, weights and
+Adam's second moment, and the largest activation if those were watched. They show how much headroom
+is left before overflow, and whether the parameter with the smallest RMS would underflow.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from numpy.typing import NDArray
 from lossleuth.number_formats import FORMATS
 
 NARROW = ("float16", "bfloat16")
-# What a column of the record says: its class, and whether it is the largest number or a root mean
-# square; squares of roots are what Adam keeps.
+# The tensors that a column of the record describes, and its statistic: the largest value, an RMS,
+# or the RMS of square roots, since Adam keeps squares.
 COLUMNS = {
     "grad_max": ("gradients", "largest"),
-    "grad_rms": ("gradients", "typical"),
-    "weight_rms": ("weights", "typical"),
+    "grad_rms": ("gradients", "rms"),
+    "weight_rms": ("weights", "rms"),
     "moment2_rms": ("Adam's second moment", "squared"),
 }
 
 
 @dataclass(frozen=True)
 class RecordedRange:
-    """A class of tensors of a run; NaN where the record does not hold it."""
+    """The range of one kind of tensors; NaN where it was not recorded."""
 
     name: str
     largest: float = math.nan
-    # Root mean square of the loudest and of the quietest parameter.
+    # RMS of the parameter with the largest RMS, and of the one with the smallest.
     loudest: float = math.nan
     quietest: float = math.nan
 
     def room(self, format: str) -> float:
-        """Doublings until the largest number, or where it is unknown the loudest, is infinite."""
+        """Doublings until the largest value overflows; if it is unknown, the largest RMS."""
         known = self.loudest if math.isnan(self.largest) else self.largest
         return FORMATS[format].room(known)
 
     def lost(self, format: str) -> str:
-        """What the format would do to the quietest parameter.
+        """What the format would do to the parameter with the smallest RMS.
 
         >>> RecordedRange("gradients", quietest=1e-9).lost("float16")
         'becomes 0'
@@ -61,7 +61,7 @@ class RecordedRange:
 def ranges_of(
     columns: Mapping[str, NDArray[np.float64]], activations: Iterable[float]
 ) -> list[RecordedRange]:
-    """Ranges from the record's columns, a row for each parameter, and activations' largest.
+    """Ranges from columns of the record, one row per parameter, and from the largest activations.
 
     >>> columns = {"grad_max": np.array([[0.5], [2.0]]), "grad_rms": np.array([[1e-9], [0.1]])}
     >>> found = ranges_of(columns, [])[0]
@@ -89,7 +89,7 @@ def ranges_of(
 
 
 def largest_activations(events: Iterable[Mapping[str, object]]) -> list[float]:
-    """The largest number of each module's output, from the events of a watched run."""
+    """The largest value in each module's output, from the record's events."""
     found = []
     for event in events:
         columns, modules = event.get("columns"), event.get("modules")

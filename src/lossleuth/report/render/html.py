@@ -1,4 +1,4 @@
-"""A report as one HTML file: own style, own script, nothing from anywhere else."""
+"""Render a report as one HTML file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -25,16 +25,12 @@ from lossleuth.report.document.blocks import (
     Source,
     Table,
 )
-from lossleuth.report.document.numbers import shown
+from lossleuth.report.document.numbers import format_number
 from lossleuth.report.render import heat, svg
 from lossleuth.report.render.markup import Markup, closed, joined, tag, void
 
-WORDS = {
-    "proven": "proven",
-    "suspected": "suspected",
-    "healthy": "healthy",
-    "cannot_tell": "cannot tell",
-}
+# A longer name, or list of names, does not fit the first column and gets a line of its own.
+MAX_COLUMN_NAME = 28
 
 
 def rendered(document: Document) -> str:
@@ -70,7 +66,7 @@ def _script() -> Markup:
 
 
 def _policy() -> str:
-    """Only this style and this script, and no way out."""
+    """Allow only this style and this script, and no network."""
     style, script = (_digest(_asset(name)) for name in ("page.css", "page.js"))
     return (
         f"default-src 'none'; style-src '{style}'; script-src '{script}'; "
@@ -83,10 +79,10 @@ def _digest(text: str) -> str:
 
 
 class _Page:
-    """Renders blocks and numbers the pictures."""
+    """Renders blocks, and numbers the figures."""
 
     def __init__(self) -> None:
-        self._pictures = 0
+        self._figures = 0
 
     def section(self, section: Section) -> Markup:
         blocks = [self._block(block) for block in section.blocks]
@@ -98,7 +94,7 @@ class _Page:
             case Paragraph():
                 return tag("p", block.text, class_="strong" if block.strong else None)
             case Answer():
-                status = tag("span", WORDS.get(block.status, block.status), class_="status")
+                status = tag("span", block.label, class_="status")
                 return tag("p", status, block.text, class_=f"answer {block.status}")
             case Bullets():
                 return _bullets(block)
@@ -118,38 +114,39 @@ class _Page:
             case _:
                 assert_never(block)
 
-    def _named(self, title: str, told: str, note: str) -> tuple[str, Markup]:
-        self._pictures += 1
-        name = f"picture-{self._pictures}"
+    def _caption(self, title: str, description: str, note: str) -> tuple[str, Markup]:
+        self._figures += 1
+        name = f"figure-{self._figures}"
         parts = [
             tag("span", title, class_="name", id=f"{name}-title"),
             " ",
-            tag("span", told, class_="told", id=f"{name}-told"),
+            tag("span", description, class_="description", id=f"{name}-description"),
         ]
         if note:
             parts += [" ", tag("span", note, class_="note")]
         return name, tag("figcaption", *parts)
 
     def _chart(self, chart: Chart) -> Markup:
-        name, caption = self._named(chart.title, chart.told, chart.note)
+        title = f"{chart.title} ({chart.unit})" if chart.unit else chart.title
+        name, caption = self._caption(title, chart.description, chart.note)
         return tag(
             "figure",
             caption,
-            svg.drawn(chart, name),
+            svg.draw(chart, name),
             _legend(chart),
             tag("output", class_="readout"),
-            tag("details", tag("summary", "The numbers"), _table(_numbers(chart))),
+            tag("details", tag("summary", "Data"), _table(_chart_data(chart))),
             class_="chart",
         )
 
     def _heat_map(self, chart: HeatMap) -> Markup:
-        name, caption = self._named(chart.title, chart.told, chart.note)
+        name, caption = self._caption(chart.title, chart.description, chart.note)
         return tag(
             "figure",
             caption,
-            heat.drawn(chart, name),
+            heat.draw(chart, name),
             tag("output", class_="readout"),
-            tag("details", tag("summary", "The numbers"), _table(_corners(chart), row_heads=True)),
+            tag("details", tag("summary", "Data"), _table(_row_ranges(chart), row_heads=True)),
             class_="heat",
         )
 
@@ -158,7 +155,8 @@ def _bullets(block: Bullets) -> Markup:
     parts = []
     for name, text in block.items:
         if name:
-            parts.append(tag("dt", tag("code", name)))
+            kind = "long" if len(name) > MAX_COLUMN_NAME else None
+            parts.append(tag("dt", tag("code", name), class_=kind))
         parts.append(tag("dd", text))
     return tag("dl", *parts)
 
@@ -193,6 +191,9 @@ def _legend(chart: Chart) -> Markup:
     known: dict[str, tuple[int, bool, bool]] = {}
     for series, colour in zip(chart.series, svg.colours(chart.series), strict=True):
         known.setdefault(series.group or series.name, (colour, series.dots, series.faint))
+    if len(known) < 2:
+        # The caption names a single curve.
+        return Markup("")
     entries = []
     for name, (colour, dots, faint) in known.items():
         kind = f"c{colour}" + (" faint" if faint else "")
@@ -206,24 +207,24 @@ def _legend(chart: Chart) -> Markup:
     return tag("ul", *entries, class_="legend")
 
 
-def _numbers(chart: Chart) -> Table:
-    """What the picture shows, as a table: also what the pointer reads."""
+def _chart_data(chart: Chart) -> Table:
+    """The points of a chart; the page's script reads them for the pointer."""
     rows: dict[float, list[str]] = {}
     for place, series in enumerate(chart.series):
         for x, y in zip(series.xs, series.ys, strict=True):
             row = rows.setdefault(x, [""] * len(chart.series))
-            row[place] = shown(y)
+            row[place] = format_number(y)
     head = ["step", *(f"{s.name} ({chart.unit})" if chart.unit else s.name for s in chart.series)]
-    return Table("", head, [[shown(x), *rows[x]] for x in sorted(rows) if math.isfinite(x)])
+    return Table("", head, [[format_number(x), *rows[x]] for x in sorted(rows) if math.isfinite(x)])
 
 
-def _corners(chart: HeatMap) -> Table:
-    """First, lowest, highest and last of each row."""
+def _row_ranges(chart: HeatMap) -> Table:
+    """First, minimum, maximum and last value of each row."""
     rows = []
     for name, cells in zip(chart.rows, chart.values, strict=True):
-        found = np.array(cells, dtype=np.float64)
-        there = found[np.isfinite(found)]
-        ends = [found[0], there.min(), there.max(), found[-1]] if len(there) else []
-        rows.append([name, *(shown(float(x), 3) for x in ends)] + [""] * (4 - len(ends)))
+        values = np.array(cells, dtype=np.float64)
+        finite = values[np.isfinite(values)]
+        ends = [values[0], finite.min(), finite.max(), values[-1]] if len(finite) else []
+        rows.append([name, *(format_number(float(x), 3) for x in ends)] + [""] * (4 - len(ends)))
     unit = f" ({chart.unit})" if chart.unit else ""
-    return Table("", ["", f"first{unit}", "lowest", "highest", "last"], rows)
+    return Table("", ["parameter", f"first{unit}", "min", "max", "last"], rows)

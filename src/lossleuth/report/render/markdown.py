@@ -1,4 +1,4 @@
-"""A report as Markdown that reads well in a pull request."""
+"""Render a report as Markdown, for example for a pull request."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from lossleuth.report.document.blocks import (
     Source,
     Table,
 )
-from lossleuth.report.document.numbers import shown
+from lossleuth.report.document.numbers import format_number
 from lossleuth.report.render.markup import visible
 
-# Characters that mean something to Markdown or to HTML inside it, anywhere and at the beginning.
+# Characters with a meaning in Markdown or HTML: anywhere, and at the start of a line.
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$@])")
 _LEADING = re.compile(r"^([#+=!-]|\d+(?=[.)](?:\s|$)))")
 
@@ -40,28 +40,36 @@ def rendered(document: Document) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that stays text.
+    """Escape text so that no part of it becomes markup.
 
     >>> escaped("a_b <img>")
     'a\\\\_b \\\\<img\\\\>'
     >>> escaped("4.188"), escaped("4. is a list")
     ('4.188', '&#52;. is a list')
     """
-    plain = _SPECIAL.sub(r"\\\1", " ".join(visible(text).split()))
-    return _LEADING.sub(lambda found: _shielded(found[0]), plain)
+    return _LEADING.sub(lambda found: _shielded(found[0]), inline(text))
+
+
+def inline(text: str) -> str:
+    """Escape text that does not start a line.
+
+    >>> inline("4. is no list here, a_b no emphasis")
+    '4. is no list here, a\\\\_b no emphasis'
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(visible(text).split()))
 
 
 def _shielded(start: str) -> str:
-    """The beginning of a line that must not become a heading, a list or a rule."""
+    """The start of a line, so that it does not become a heading, a list or a rule."""
     return f"{start[:-1]}&#{ord(start[-1])};" if start.isdigit() else f"\\{start}"
 
 
 def _block(block: Block) -> Iterator[str]:
     match block:
         case Paragraph():
-            yield f"**{escaped(block.text)}**" if block.strong else escaped(block.text)
+            yield f"**{inline(block.text)}**" if block.strong else escaped(block.text)
         case Answer():
-            yield f"> **{escaped(block.status.replace('_', ' '))}**: {escaped(block.text)}"
+            yield f"> **{inline(block.label)}.** {inline(block.text)}"
         case Bullets():
             for name, text in block.items:
                 yield f"- {_code(name)}: {escaped(text)}" if name else f"- {escaped(text)}"
@@ -80,18 +88,18 @@ def _block(block: Block) -> Iterator[str]:
         case Table():
             yield from _table(block)
         case Chart():
-            yield from _table(_ends(block))
+            yield from _table(_chart_table(block))
         case HeatMap():
-            yield from _table(_extremes(block))
+            yield from _table(_heat_map_table(block))
         case Folded():
-            # What folds away in a page is left to the page.
+            # Collapsed blocks are only in the HTML page.
             yield f"{escaped(block.title)}: see report.html."
         case _:
             assert_never(block)
 
 
 def _code(text: str) -> str:
-    """Text between as many backticks as it takes."""
+    """Text as inline code, with enough backticks."""
     plain = " ".join(visible(text).split())
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", plain)), default=0))
     pad = " " if plain.startswith("`") or plain.endswith("`") else ""
@@ -111,30 +119,30 @@ def _table(table: Table) -> Iterator[str]:
     if table.title:
         yield f"{escaped(table.title)}:"
         yield ""
-    yield f"| {' | '.join(escaped(cell) for cell in table.head)} |"
+    yield f"| {' | '.join(inline(cell) for cell in table.head)} |"
     yield f"|{'---|' * len(table.head)}"
     for row in table.rows:
-        yield f"| {' | '.join(escaped(cell) for cell in row)} |"
+        yield f"| {' | '.join(inline(cell) for cell in row)} |"
 
 
-def _ends(chart: Chart) -> Table:
-    """A picture in a few numbers: where each curve begins, its lowest and highest, its end."""
+def _chart_table(chart: Chart) -> Table:
+    """A chart in a few numbers: first, minimum, maximum and last of each curve."""
     rows = []
     for series in chart.series:
-        there = [y for y in series.ys if math.isfinite(y)]
-        ends = [there[0], min(there), max(there), there[-1]] if there else []
-        rows.append([series.name, *map(shown, ends)] + [""] * (4 - len(ends)))
-    rows += [[level.name, shown(level.y), "", "", ""] for level in chart.levels]
-    return Table(chart.title, ["", "first", "lowest", "highest", "last"], rows)
+        finite = [y for y in series.ys if math.isfinite(y)]
+        ends = [finite[0], min(finite), max(finite), finite[-1]] if finite else []
+        rows.append([series.name, *map(format_number, ends)] + [""] * (4 - len(ends)))
+    rows += [[level.name, format_number(level.y), "", "", ""] for level in chart.levels]
+    return Table(chart.title, ["", "first", "min", "max", "last"], rows)
 
 
-def _extremes(chart: HeatMap) -> Table:
-    """The rows with the smallest and the largest numbers at the end."""
+def _heat_map_table(chart: HeatMap) -> Table:
+    """The rows with the smallest and the largest values at the last step."""
     last = [
         (cells[-1], name) for name, cells in zip(chart.rows, chart.values, strict=True) if cells
     ]
     known = sorted((value, name) for value, name in last if math.isfinite(value))
     chosen = known if len(known) <= 6 else [*known[:3], *known[-3:]]
-    rows = [[name, shown(value, 3)] for value, name in chosen]
+    rows = [[name, format_number(value, 3)] for value, name in chosen]
     title = f"{chart.title}, smallest and largest at the last step"
     return Table(title, ["parameter", chart.unit], rows)

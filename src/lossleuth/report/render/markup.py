@@ -1,4 +1,4 @@
-"""HTML as strings that cannot be broken by what stands in them: every text is escaped here."""
+"""Build HTML from strings; every text is escaped here."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import html
 import unicodedata
 from collections.abc import Iterable
 
-# Marks that turn the direction of writing, with which a name can look like another one.
-_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Marks that change the writing direction, with which a name can look like another one.
+_DIRECTION_MARKS = frozenset(
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
 
 
 class Markup(str):
@@ -17,7 +19,7 @@ class Markup(str):
 
 
 def escaped(text: object) -> Markup:
-    """Text as HTML; what is `Markup` stays as it is.
+    """Text as HTML; `Markup` stays as it is.
 
     >>> escaped("<img onerror=x>")
     '&lt;img onerror=x&gt;'
@@ -28,7 +30,7 @@ def escaped(text: object) -> Markup:
 
 
 def visible(text: str) -> str:
-    """Without characters that command a terminal or turn the direction; each shown as its number.
+    """Show control characters and direction marks as their codes.
 
     >>> visible("a\\x1b[31m")
     'a\\\\x1b[31m'
@@ -40,42 +42,42 @@ def _is_plain(character: str) -> bool:
     if character in "\n\t":
         return True
     category = unicodedata.category(character)
-    return character not in _TURNING and category not in ("Cc", "Cs", "Co", "Cn")
+    return character not in _DIRECTION_MARKS and category not in ("Cc", "Cs", "Co", "Cn")
 
 
 def tag(name: str, /, *inside: object, **attributes: object) -> Markup:
-    """An element; attributes that are None are left out, a trailing underscore is dropped.
+    """An element; attributes that are None are left out, trailing underscores dropped.
 
     >>> tag("p", "1 < 2", class_="wide")
     '<p class="wide">1 &lt; 2</p>'
     """
-    return Markup(f"<{name}{_written(attributes)}>{joined(inside)}</{name}>")
+    return Markup(f"<{name}{_attributes(attributes)}>{joined(inside)}</{name}>")
 
 
 def void(name: str, /, **attributes: object) -> Markup:
-    """An element with nothing inside.
+    """An empty HTML element.
 
     >>> void("meta", charset="utf-8")
     '<meta charset="utf-8">'
     """
-    return Markup(f"<{name}{_written(attributes)}>")
+    return Markup(f"<{name}{_attributes(attributes)}>")
 
 
 def closed(name: str, /, **attributes: object) -> Markup:
-    """An element of a picture with nothing inside; unlike those of HTML, they have to be closed.
+    """An empty SVG element; unlike those of HTML, it has to be closed.
 
     >>> closed("circle", r=3)
     '<circle r="3"/>'
     """
-    return Markup(f"<{name}{_written(attributes)}/>")
+    return Markup(f"<{name}{_attributes(attributes)}/>")
 
 
 def joined(parts: Iterable[object]) -> Markup:
-    """One after the other, each escaped."""
+    """Concatenate parts, each escaped."""
     return Markup("".join(escaped(part) for part in parts))
 
 
-def _written(attributes: dict[str, object]) -> str:
+def _attributes(attributes: dict[str, object]) -> str:
     return "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
         for key, value in attributes.items()

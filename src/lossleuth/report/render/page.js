@@ -1,5 +1,5 @@
 "use strict";
-// Values under the pointer or the arrow keys. Everything shown is read from the tables of the page.
+// Show values under the pointer or by arrow keys; they are read from the tables of the page.
 for (const figure of document.querySelectorAll("figure.chart")) {
   const svg = figure.querySelector("svg[data-low]"), table = figure.querySelector("table");
   if (!svg || !table) continue;
@@ -33,7 +33,7 @@ for (const figure of document.querySelectorAll("figure.chart")) {
     event.preventDefault(); show(at < 0 ? 0 : at + move);
   });
 }
-// From dark blue over green to yellow: readable without telling red from green, and in grey.
+// Viridis: readable for colour-blind people and in grey.
 const STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 const colour = (level) => {
   const place = (level - 1) / 254 * (STOPS.length - 1), i = Math.min(STOPS.length - 2, Math.floor(place));
@@ -54,7 +54,7 @@ for (const canvas of document.querySelectorAll("canvas[data-cells]")) {
   let column = 0, row = 0;
   const show = () => {
     const level = cells[row * canvas.width + column];
-    const value = level ? (10 ** (low + span * (level - 1) / 254)).toPrecision(2) : "no number";
+    const value = level ? (10 ** (low + span * (level - 1) / 254)).toPrecision(2) : "no data";
     readout.textContent = `${names[row] ?? ""} at step ${steps[column]}: ${value}`;
   };
   canvas.addEventListener("pointermove", (event) => {
@@ -74,5 +74,5 @@ for (const canvas of document.querySelectorAll("canvas[data-cells]")) {
   });
 }
 for (const canvas of document.querySelectorAll("canvas.scale")) paint(canvas, Uint8Array.from({ length: 255 }, (_, i) => i + 1));
-// On paper everything is open.
+// Print collapsed text, but no data of charts.
 addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details")) part.open = part.open || !part.closest("figure"); });

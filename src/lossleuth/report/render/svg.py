@@ -1,4 +1,4 @@
-"""A chart as SVG: curves with gaps where there is no number, levels, axes."""
+"""Draw a chart as SVG: curves with gaps, reference lines, axes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lossleuth.report.document.blocks import Chart, Series
-from lossleuth.report.document.numbers import labels, powers, shown, ticks
+from lossleuth.report.document.numbers import format_number, labels, powers, ticks
 from lossleuth.report.render.markup import Markup, closed, joined, tag
 
 WIDTH, HEIGHT = 640, 250
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 34
 COLOURS = 6
-# A span of larger numbers is no number any more.
-LARGEST = 1e300
+# The span of larger values would overflow.
+MAX_DRAWABLE = 1e300
 
 
 @dataclass(frozen=True)
 class Frame:
-    """From numbers to places in the picture."""
+    """Maps values to coordinates in the picture."""
 
     low_x: float
     high_x: float
@@ -28,60 +28,60 @@ class Frame:
     logarithmic: bool
 
     def x(self, value: float) -> float:
-        """From left to right."""
+        """The horizontal coordinate."""
         span = self.high_x - self.low_x
         share = (value - self.low_x) / span if span else 0.5
         return LEFT + share * (WIDTH - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
-        """From top to bottom."""
+        """The vertical coordinate, from the top."""
         low, high, at = self.low_y, self.high_y, value
         if self.logarithmic:
             low, high, at = math.log10(low), math.log10(high), math.log10(value)
         share = (at - low) / (high - low) if high > low else 0.5
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
-    def fits(self, y: float) -> bool:
-        """Whether a number has a place."""
-        return _has_place(y, self.logarithmic)
+    def is_drawable(self, y: float) -> bool:
+        """Whether a value can be drawn."""
+        return _is_drawable(y, self.logarithmic)
 
 
 def frame_of(chart: Chart) -> Frame | None:
-    """The span of all that is shown; None if nothing is."""
+    """The limits of everything that is drawn; None if there is nothing."""
     pairs = [
         (x, y)
         for series in chart.series
         for x, y in zip(series.xs, series.ys, strict=True)
-        if math.isfinite(x) and _has_place(y, chart.logarithmic)
+        if math.isfinite(x) and _is_drawable(y, chart.logarithmic)
     ]
     if not pairs:
         return None
     heights = [y for _, y in pairs]
-    levels = [level.y for level in chart.levels if _has_place(level.y, chart.logarithmic)]
+    levels = [level.y for level in chart.levels if _is_drawable(level.y, chart.logarithmic)]
     low, high = min([*heights, *levels]), max([*heights, *levels])
     if chart.logarithmic:
         low, high = (low / 1.5, high * 1.5) if low == high else (low, high)
     else:
-        # A difference of no size is not blown up.
+        # Tiny differences are not magnified to the full height.
         room = max(0.04 * (high - low), 0.005 * max(abs(high), abs(low)), 1e-12)
         low, high = low - room, high + room
     return Frame(min(x for x, _ in pairs), max(x for x, _ in pairs), low, high, chart.logarithmic)
 
 
-def _has_place(y: float, logarithmic: bool) -> bool:
-    return math.isfinite(y) and abs(y) < LARGEST and (y > 0 or not logarithmic)
+def _is_drawable(y: float, logarithmic: bool) -> bool:
+    return math.isfinite(y) and abs(y) < MAX_DRAWABLE and (y > 0 or not logarithmic)
 
 
-def drawn(chart: Chart, name: str) -> Markup:
-    """The picture. A chart without any number has none, and says so."""
+def draw(chart: Chart, name: str) -> Markup:
+    """The picture, or a sentence if there are no data."""
     frame = frame_of(chart)
     if frame is None:
-        return tag("p", "No number was recorded for this picture.", class_="none")
+        return tag("p", "No data recorded.", class_="none")
     lines, names = _levels(chart, frame)
     parts = [*_axes(frame), *lines]
     for series, colour in zip(chart.series, colours(chart.series), strict=True):
         parts.append(_curve(series, frame, colour))
-    # Above the curves, or they would be crossed out.
+    # On top of the curves, so that names stay legible.
     parts += names
     parts.append(closed("line", class_="cursor", x1=0, x2=0, y1=TOP, y2=HEIGHT - BOTTOM))
     return tag(
@@ -89,7 +89,7 @@ def drawn(chart: Chart, name: str) -> Markup:
         *parts,
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
-        aria_labelledby=f"{name}-title {name}-told",
+        aria_labelledby=f"{name}-title {name}-description",
         tabindex="0",
         data_left=LEFT,
         data_right=WIDTH - RIGHT,
@@ -99,7 +99,7 @@ def drawn(chart: Chart, name: str) -> Markup:
 
 
 def colours(series: Sequence[Series]) -> list[int]:
-    """A colour for each series; those of one group share theirs."""
+    """A colour for each series; a group shares one."""
     known: dict[str, int] = {}
     return [known.setdefault(s.group or s.name, len(known) % COLOURS) for s in series]
 
@@ -118,7 +118,14 @@ def _axes(frame: Frame) -> list[Markup]:
             continue
         x, bottom = round(frame.x(value), 1), HEIGHT - BOTTOM
         parts.append(
-            tag("text", shown(value), class_="tick", x=x, y=bottom + 16, text_anchor="middle")
+            tag(
+                "text",
+                format_number(value),
+                class_="tick",
+                x=x,
+                y=bottom + 16,
+                text_anchor="middle",
+            )
         )
     end = WIDTH - RIGHT
     parts.append(tag("text", "step", class_="tick", x=end, y=HEIGHT - 4, text_anchor="end"))
@@ -128,10 +135,10 @@ def _axes(frame: Frame) -> list[Markup]:
 def _levels(chart: Chart, frame: Frame) -> tuple[list[Markup], list[Markup]]:
     lines, names = [], []
     for level in chart.levels:
-        if frame.fits(level.y):
+        if frame.is_drawable(level.y):
             y = round(frame.y(level.y), 1)
             lines.append(closed("line", class_="level", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))
-            text = f"{level.name} {shown(level.y)}"
+            text = f"{level.name} {format_number(level.y)}"
             x = WIDTH - RIGHT - 4
             names.append(tag("text", text, class_="level-name", x=x, y=y - 4, text_anchor="end"))
     return lines, names
@@ -140,7 +147,7 @@ def _levels(chart: Chart, frame: Frame) -> tuple[list[Markup], list[Markup]]:
 def _curve(series: Series, frame: Frame, colour: int) -> Markup:
     kind = f"c{colour}" + (" faint" if series.faint else "")
     places = [
-        (round(frame.x(x), 1), round(frame.y(y), 1)) if frame.fits(y) else None
+        (round(frame.x(x), 1), round(frame.y(y), 1)) if frame.is_drawable(y) else None
         for x, y in zip(series.xs, series.ys, strict=True)
     ]
     if series.dots:
@@ -153,7 +160,7 @@ def _curve(series: Series, frame: Frame, colour: int) -> Markup:
             continue
         following = places[index + 1] if index + 1 < len(places) else None
         if not pen_down and following is None:
-            # A number between two gaps is a dot, or it would not be seen.
+            # A value between two gaps would be invisible as a line.
             alone.append(closed("circle", cx=place[0], cy=place[1], r=2))
         path += f"{'L' if pen_down else 'M'}{place[0]:g} {place[1]:g}"
         pen_down = True
