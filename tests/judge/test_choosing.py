@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from any_finding import finding
 
+from lossleuth.findings.evaluation import Evaluation
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.judge.choosing import Wish, briefly_tried, joined, missed_evaluations, next_wish
 from lossleuth.types.change import Change, Effect
-from lossleuth.types.evidence import Evidence
+from lossleuth.types.evidence import Evidence, SeenEvaluation
 from lossleuth.types.judgement import Judgement, Status, Wrongness
+from lossleuth.types.observed import Ending
 
 ONE = Change.of("clear_gradients")
 
@@ -59,21 +63,28 @@ def test_a_suspicion_without_a_fault_is_not_tried_again() -> None:
 
 
 def test_evaluations_that_were_not_recorded_are_missed_the_last_two_of_them() -> None:
-    ending = {"evaluated": [30, 60, 90]}
-    seen = {"step": 60, "metrics": [{}]}
+    ending = Ending(evaluated=[30, 60, 90])
+    evaluation = finding(Evaluation, 0.5)
+    seen = SeenEvaluation(60, evaluation)
     assert missed_evaluations(Evidence(ending=ending)) == (60, 90)
-    assert missed_evaluations(Evidence(ending=ending, windows=[{"step": 90}])) == (30, 60)
+    assert missed_evaluations(Evidence(ending=ending, recorded=[RecordedStep(90)])) == (30, 60)
     assert missed_evaluations(Evidence(ending=ending, evaluations=[seen])) == ()
     assert missed_evaluations(Evidence()) == ()
     # One of a model that has learnt nothing yet is not enough.
-    at_first = Evidence(ending=ending, evaluations=[seen | {"step": 0}])
+    at_first = Evidence(ending=ending, evaluations=[SeenEvaluation(0, evaluation)])
     assert missed_evaluations(at_first) == (60, 90)
 
 
 def test_steps_that_were_recorded_apart_are_joined() -> None:
-    one = Evidence(windows=[{"step": 1}], evaluations=[{"step": 1}], script="train.py")
-    other = Evidence(windows=[{"step": 7}], evaluations=[{"step": 7}], script="again.py")
+    one, other = (
+        Evidence(
+            recorded=[RecordedStep(step)],
+            evaluations=[SeenEvaluation(step, finding(Evaluation, 0.5))],
+            script=script,
+        )
+        for step, script in ((1, "train.py"), (7, "again.py"))
+    )
     found = joined(one, other)
-    assert [w["step"] for w in found.windows] == [1, 7]
-    assert [e["step"] for e in found.evaluations] == [1, 7]
+    assert [step.step for step in found.recorded] == [1, 7]
+    assert [seen.step for seen in found.evaluations] == [1, 7]
     assert found.script == "train.py"

@@ -12,10 +12,11 @@ from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness
+from lossleuth.types.observed import Step
 
 TRY = Change.of("hold_lr")
-LEARNS = Evidence(steps=[{"step": i, "loss": 3.0 - 0.1 * i} for i in range(20)])
-FLAT = Evidence(steps=[{"step": i, "loss": 3.0} for i in range(20)])
+LEARNS = Evidence(steps=[Step(i, loss=3.0 - 0.1 * i) for i in range(20)])
+FLAT = Evidence(steps=[Step(i, loss=3.0) for i in range(20)])
 BY_HAND, INTERRUPTED = Circumstances(by_hand=True), Circumstances(interrupted=True)
 
 

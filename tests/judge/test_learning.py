@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from lossleuth.findings.data import Alignment
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.judge.learning import OVERFIT, learning
 from lossleuth.types.change import Effect
 from lossleuth.types.evidence import Evidence
+from lossleuth.types.observed import Ending, Floors, Step
 
 
 def run(losses: list[float], unigram: float | None = None, **more: Any) -> Evidence:
-    return Evidence(steps=[{"loss": loss, "unigram": unigram} for loss in losses], **more)
+    return Evidence(steps=[Step(loss=loss, unigram=unigram) for loss in losses], **more)
 
 
 def falling(start: float, end: float) -> list[float]:
@@ -48,18 +51,17 @@ def test_learning_is_told_from_the_losses(evidence: Evidence, learns: bool | Non
 
 def test_the_numbers_are_said() -> None:
     told = learning(run(falling(3, 1), unigram=2.5)).sentence
-    assert told == (
-        "the loss goes from 3.000 to 1.184; knowing only how frequent tokens are gives 2.500"
-    )
+    assert told == ("loss 3.000 → 1.184; a unigram model scores 2.500")
     one = learning(run([3.0] * 50, unigram=2.5, **overfit(3.0, 0.1))).sentence
-    assert one.endswith("one batch alone goes from 3.000 to 0.100")
+    assert one.endswith("overfitting one batch 3.000 → 0.100")
 
 
 def test_a_loss_that_is_not_the_true_one_does_not_count() -> None:
-    windows = [{"true_loss": {"loss": 3.0}}, {"true_loss": None}, {"true_loss": {"loss": 3.0}}]
+    found = [true_loss(3.0)]
+    recorded = [RecordedStep(1, found), RecordedStep(2), RecordedStep(3, found)]
     # What is differentiated falls by half; cross-entropy does not move.
-    assert learning(run(falling(300, 150), windows=windows)).learns is False
-    assert learning(run(falling(3, 1), windows=windows)).learns is True
+    assert learning(run(falling(300, 150), recorded=recorded)).learns is False
+    assert learning(run(falling(3, 1), recorded=recorded)).learns is True
 
 
 def test_noise_is_not_taken_for_learning() -> None:
@@ -70,8 +72,8 @@ def test_noise_is_not_taken_for_learning() -> None:
 def parked(count: int = 120, bigram: float = 1.5, rates: list[float] | None = None) -> Evidence:
     """A run that stays at the entropy of its tokens, and could learn one batch by heart."""
     given = rates or [1e-3] * count
-    steps = [{"loss": 2.5, "unigram": 2.5, "lr": rate} for rate in given]
-    return Evidence(steps=steps, floors={"unigram": 2.5, "bigram": bigram}, **overfit(2.5, 0.1))
+    steps = [Step(loss=2.5, unigram=2.5, lr=rate) for rate in given]
+    return Evidence(steps=steps, floors=Floors(2.5, bigram), **overfit(2.5, 0.1))
 
 
 @pytest.mark.parametrize(
@@ -94,62 +96,62 @@ def test_by_heart_is_not_enough_where_pairs_of_tokens_would_tell(
 
 def test_pairs_of_another_text_than_the_targets_say_nothing() -> None:
     """Rows that are mostly padding: what is read is easy to guess, the targets are not."""
-    steps = [{"loss": 3.6 - 0.02 * i, "unigram": 3.45, "lr": 1e-3} for i in range(70)]
-    steps += [{"loss": 2.1, "unigram": 3.45, "lr": 1e-3} for _ in range(110)]
-    floors = {"unigram": 2.2, "bigram": 0.5}
+    steps = [Step(loss=3.6 - 0.02 * i, unigram=3.45, lr=1e-3) for i in range(70)]
+    steps += [Step(loss=2.1, unigram=3.45, lr=1e-3) for _ in range(110)]
+    floors = Floors(2.2, 0.5)
     assert learning(Evidence(steps=steps, floors=floors)).learns is True
     # The same numbers of the targets' own text: far from what pairs would tell.
-    own = [step | {"unigram": 2.2} for step in steps]
+    own = [replace(step, unigram=2.2) for step in steps]
     assert learning(Evidence(steps=own, floors=floors)).learns is False
 
 
 def test_where_targets_are_not_seen_what_is_read_says_how_much_there_is_to_learn() -> None:
-    steps = [{"loss": 4.46 - 2e-4 * i, "lr": 1e-3} for i in range(120)]
+    steps = [Step(loss=4.46 - 2e-4 * i, lr=1e-3) for i in range(120)]
     assert learning(Evidence(steps=steps)).learns is True
-    floors = {"unigram": 3.45, "bigram": 1.27}
+    floors = Floors(3.45, 1.27)
     found = learning(Evidence(steps=steps, floors=floors))
-    assert found.learns is False and "gives 3.450" in found.sentence
+    assert found.learns is False and "scores 3.450" in found.sentence
 
 
 def test_a_run_that_stops_far_above_what_pairs_tell_does_not_learn() -> None:
-    floors = {"unigram": 2.5, "bigram": 0.5}
+    floors = Floors(2.5, 0.5)
     early = [3.0 - 0.02 * i for i in range(40)]
     for end, learns in ((2.2, False), (1.5, True)):
         losses = [*early, *[end] * 120]
-        steps = [{"loss": loss, "unigram": 2.5, "lr": 1e-3} for loss in losses]
+        steps = [Step(loss=loss, unigram=2.5, lr=1e-3) for loss in losses]
         assert learning(Evidence(steps=steps, floors=floors)).learns is learns
     # Statistically it falls; at such a pace the text is known after seventy such runs.
     creeping = [*early, *[2.2 - 1e-4 * i for i in range(120)]]
-    steps = [{"loss": loss, "unigram": 2.5, "lr": 1e-3} for loss in creeping]
+    steps = [Step(loss=loss, unigram=2.5, lr=1e-3) for loss in creeping]
     assert learning(Evidence(steps=steps, floors=floors)).learns is False
     falling_still = [3.0 - 0.005 * i for i in range(160)]
-    steps = [{"loss": loss, "unigram": 2.5, "lr": 1e-3} for loss in falling_still]
+    steps = [Step(loss=loss, unigram=2.5, lr=1e-3) for loss in falling_still]
     assert learning(Evidence(steps=steps, floors=floors)).learns is True
 
 
 @pytest.mark.parametrize(
     ("shares", "count", "loss", "learns"),
     [
-        ({"0": 0.04, "1": 0.05}, 120, 2.5, False),
+        ({0: 0.04, 1: 0.05}, 120, 2.5, False),
         # Targets of the text, a short run, nothing known of targets, or something learnt.
-        ({"0": 0.04, "1": 1.0}, 120, 2.5, True),
-        ({"0": 0.04, "1": 0.05}, 50, 2.5, True),
+        ({0: 0.04, 1: 1.0}, 120, 2.5, True),
+        ({0: 0.04, 1: 0.05}, 50, 2.5, True),
         ({}, 120, 2.5, True),
-        ({"0": 0.04, "1": 0.05}, 120, 2.0, True),
+        ({0: 0.04, 1: 0.05}, 120, 2.0, True),
     ],
 )
 def test_by_heart_is_not_enough_where_targets_are_not_of_the_text(
-    shares: dict[str, float], count: int, loss: float, learns: bool
+    shares: dict[int, float], count: int, loss: float, learns: bool
 ) -> None:
-    windows = [{"alignment": {"shares": shares}}] * 2
-    evidence = run([2.9, *[loss] * count], unigram=2.5, windows=windows, **overfit(2.5, 0.1))
+    recorded = [RecordedStep(1, [Alignment(None, shares, 64, 64)])] * 2
+    evidence = run([2.9, *[loss] * count], unigram=2.5, recorded=recorded, **overfit(2.5, 0.1))
     found = learning(evidence)
     assert found.learns is learns
     assert ("no offset explains more than 5% of the targets" in found.sentence) is not learns
 
 
 def test_a_script_that_crashed_is_not_known_to_learn() -> None:
-    ending = {"how": "exception", "error": "ValueError: shapes"}
+    ending = Ending(how="exception", error="ValueError: shapes")
     found = learning(run(falling(3, 1), ending=ending))
     assert found.learns is None
     assert found.sentence == "after 50 steps the script itself ended with ValueError: shapes"

@@ -2,50 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from typing import get_args
 
-# The causes that need what each patch of torch sees; None stands for every cause.
-NEEDED_BY: Mapping[str, frozenset[str] | None] = {
-    "everything": None,
-    # Without these there are no steps, or not the program's.
-    "backward": None,
-    "optimizers": None,
-    # Seeds and changes: no two runs can be compared.
-    "trials": None,
-    "clipping": frozenset(("clip_too_tight",)),
-    "loss scaling": frozenset(
-        (
-            *("accumulation_normalisation", "clip_too_tight", "gradient_not_cleared"),
-            *("loss_scale", "lr_too_high", "lr_too_low", "never_steps", "overflow"),
-        )
-    ),
-    "lookups": frozenset(
-        (
-            *("divergence_misused", "label_noise", "label_offset", "labels_all_masked"),
-            *("metric_offset", "overflow", "pad_in_loss", "parameters_frozen"),
-            *("repeated_batch", "teacher_weak"),
-        )
-    ),
-    # Batches are known by their lookups too; where a program makes none, by this alone.
-    "data loaders": frozenset(("repeated_batch",)),
-    # Shown in the report; no cause is judged by them.
-    "reads": frozenset(),
-    "modules": frozenset(),
-}
+from lossleuth.judge.judging import Judgements
+from lossleuth.types.cause import Cause, Patch
+from lossleuth.types.judgement import untested
+
+# Patches that could not be applied, with the reason.
+Missing = Mapping[str, str]
+# Patches on which no verdict depends: what they see is only shown.
+ONLY_SHOWN = frozenset(("reads", "modules"))
 
 
-def left_untested(missing: Mapping[str, str], causes: Iterable[str]) -> dict[str, str]:
-    """The causes that cannot be judged without these patches, each with the reason.
-
-    A patch that is not known here may have fed anything.
-
-    >>> left_untested({"clipping": "no such function"}, ["clip_too_tight", "label_offset"])
-    {'clip_too_tight': 'clipping could not be watched (no such function)'}
-    """
-    found: dict[str, str] = {}
+def drop_blind(causes: Sequence[Cause], judgements: Judgements, missing: Missing) -> Judgements:
+    """What was judged without a patch that it relies on is untested, with the reason."""
+    found = dict(judgements)
     for cause in causes:
         for patch, problem in missing.items():
-            needed_by = NEEDED_BY.get(patch)
-            if needed_by is None or cause in needed_by:
-                found.setdefault(cause, f"{patch} could not be watched ({problem})")
+            if is_needed(patch, cause):
+                reason = f"{patch} could not be watched ({problem})"
+                found[cause.id] = untested(reason)
     return found
+
+
+def is_needed(patch: str, cause: Cause) -> bool:
+    """Whether a cause cannot be judged without a patch.
+
+    Those that are of no single cause, such as backward passes, are needed by all.
+    """
+    if patch in get_args(Patch):
+        return patch in cause.relies_on
+    return patch not in ONLY_SHOWN

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from lossleuth.judge.blind_spots import drop_blind
 from lossleuth.judge.judging import (
     Judgements,
     drop_explained,
@@ -55,10 +56,20 @@ def judge(
         known = drop_untried(known)
     known = drop_explained(causes, drop_ineffective_trials(known))
     order = ranked(causes, known)
-    learns = bool(state.learns) and not circumstances.interrupted
-    notes = (state.sentence, *recognised(first))
+    # A blind observer never says healthy.
+    blind = bool(first.missing_patches)
+    learns = bool(state.learns) and not circumstances.interrupted and not blind
+    notes = (*_blindness(first), state.sentence, *recognised(first))
     status = status_of(order, known, learns=learns)
     return Verdict(status, known, order, len(first.steps), seconds, notes)
+
+
+def _blindness(look: Evidence) -> list[str]:
+    """What could not be watched, first of all."""
+    return [
+        f"lossleuth could not watch {patch} in this version of torch ({problem})."
+        for patch, problem in look.missing_patches.items()
+    ]
 
 
 def judge_looks(
@@ -74,7 +85,7 @@ def judge_looks(
 
 def judge_look(causes: Sequence[Cause], look: Evidence, circumstances: Circumstances) -> Judgements:
     """What one look says; with a cure in, nothing stands in the way of trials any more."""
-    judgements = judge_all(causes, look)
+    judgements = drop_blind(causes, judge_all(causes, look), look.missing_patches)
     if circumstances.by_hand:
         judgements = drop_untriable(judgements)
     return judgements if look.cures else drop_voided(causes, judgements)

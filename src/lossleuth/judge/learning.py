@@ -53,33 +53,33 @@ def learning(evidence: Evidence) -> Learning:
     of_targets = next((s.unigram for s in reversed(evidence.steps) if s.unigram), None)
     # Where targets are not seen, what is read has to do.
     unigram = of_targets if of_targets is not None else evidence.floors.unigram
-    told = f"the loss goes from {start:.3f} to {end:.3f}"
+    sentence = f"loss {start:.3f} → {end:.3f}"
     if unigram is not None:
-        told += f"; knowing only how frequent tokens are gives {unigram:.3f}"
+        sentence += f"; a unigram model scores {unigram:.3f}"
     noise = statistics.pstdev(losses[-max(2, len(losses) // 5) :])
     falls = end < start - max(0.02, 2 * noise / math.sqrt(max(1, len(losses) // 5)))
     parked = _unlearnt_pairs(evidence, losses, of_targets)
     beyond = unigram is None or end < unigram - BELOW_UNIGRAM
     if parked is None and falls and beyond:
-        return Learning(learns=True, sentence=told)
+        return Learning(learns=True, sentence=sentence)
     if parked is None and not beyond and len(losses) >= LONG:
         parked = _unrelated(evidence)
-    told += parked or ""
+    sentence += parked or ""
     overfit = evidence.effects.get(OVERFIT)
     if overfit is not None:
         left = overfit.with_change / overfit.start if overfit.start else math.nan
-        told += f"; one batch alone goes from {overfit.start:.3f} to {overfit.with_change:.3f}"
+        sentence += f"; overfitting one batch {overfit.start:.3f} → {overfit.with_change:.3f}"
         # By heart it may learn, and next to nothing from the text: what is wrong has no name.
-        return Learning(learns=parked is None and left < 1 - LEARNT, sentence=told)
+        return Learning(learns=parked is None and left < 1 - LEARNT, sentence=sentence)
     if unigram is not None and start < unigram - BELOW_UNIGRAM and end < start + 2 * noise:
-        return Learning(learns=True, sentence=f"{told}: it starts from a trained model")
-    return Learning(learns=False, sentence=told)
+        return Learning(learns=True, sentence=f"{sentence}: it starts from a trained model")
+    return Learning(learns=False, sentence=sentence)
 
 
 def has_crashed(evidence: Evidence) -> bool:
     """Whether the script ended with an exception of its own.
 
-    >>> has_crashed(Evidence(ending={"how": "exception", "error": "ValueError: 7"}))
+    >>> has_crashed(Evidence(ending=Ending(how="exception", error="ValueError: 7")))
     True
     """
     return evidence.ending.how == "exception"

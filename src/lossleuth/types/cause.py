@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from lossleuth.findings.finding import Finding, name_of
 from lossleuth.types.evidence import Evidence
@@ -18,6 +19,9 @@ BY_HAND = "picked by hand"
 # those of the line that is at fault.
 Edit = tuple[ast.expr, str]
 Fix = Callable[[ast.expr, Judgement], list[Edit]]
+
+
+Patch = Literal["clipping", "loss scaling", "lookups", "data loaders"]
 
 
 class Limit(float):
@@ -57,6 +61,9 @@ class Cause:
     uses: tuple[type[Finding], ...] = ()
     # Every number that the judge decides by; they are listed on the page.
     limits: tuple[Limit, ...] = ()
+    # Patches of torch that it relies on beside those that every cause needs: if one could not be
+    # applied, the cause is untested.
+    relies_on: tuple[Patch, ...] = ()
     # Causes that the same fault may also be blamed on.
     overlaps: tuple[str, ...] = ()
     # Whether true losses mean nothing while this fault is there.

@@ -145,4 +145,5 @@ CAUSE = Cause(
     ),
     overlaps=("label_offset",),
     voids_trials=True,
+    relies_on=("lookups",),
 )

@@ -104,4 +104,5 @@ CAUSE = Cause(
     overlaps=("label_noise",),
     voids_trials=True,
     changes_printed_loss=True,
+    relies_on=("lookups",),
 )

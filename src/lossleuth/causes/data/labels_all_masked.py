@@ -88,4 +88,5 @@ CAUSE = Cause(
     uses=(TargetLines,),
     limits=(MAX_EMPTY_SHARE,),
     voids_trials=True,
+    relies_on=("lookups",),
 )

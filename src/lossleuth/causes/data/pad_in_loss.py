@@ -63,4 +63,5 @@ CAUSE = Cause(
     uses=(TargetLines,),
     limits=(MIN_PAD_SHARE,),
     changes_printed_loss=True,
+    relies_on=("lookups",),
 )

@@ -77,4 +77,8 @@ CAUSE = Cause(
     # The size of the data is not needed: many distinct batches are sound without it.
     uses=(DataSize, TargetLines),
     limits=(MIN_BATCHES, MAX_DISTINCT_SHARE, MIN_DATA_RATIO),
+    relies_on=(
+        "lookups",
+        "data loaders",
+    ),
 )

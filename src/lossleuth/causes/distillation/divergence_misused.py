@@ -133,4 +133,5 @@ CAUSE = Cause(
         MIN_EFFECT_NATS,
     ),
     overlaps=("vocabulary_mismatch", "weights_swapped"),
+    relies_on=("lookups",),
 )

@@ -90,4 +90,5 @@ CAUSE = Cause(
     uses=(Teaching,),
     limits=(STANDARD_ERRORS, MIN_LOSS_GAP, MIN_EFFECT_NATS),
     overlaps=("teacher_random", "teacher_trained"),
+    relies_on=("lookups",),
 )

@@ -134,4 +134,5 @@ CAUSE = Cause(
     needs=(Alignment,),
     uses=(Evaluation,),
     limits=(MIN_EXPLAINED, MAX_BY_NEXT, MIN_TARGETS, MIN_TRAINED_TARGETS, *REPORTED_LIMITS),
+    relies_on=("lookups",),
 )

@@ -66,4 +66,5 @@ CAUSE = Cause(
     needs=(StaleGradient,),
     limits=(MAX_CLEARED_SHARE, MIN_EFFECT_NATS),
     overlaps=("loss_scale",),
+    relies_on=("loss scaling",),
 )

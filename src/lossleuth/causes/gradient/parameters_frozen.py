@@ -134,4 +134,5 @@ CAUSE = Cause(
         MIN_EFFECT_NATS,
         MIN_GAIN_OF_ALL,
     ),
+    relies_on=("lookups",),
 )

@@ -78,4 +78,5 @@ CAUSE = Cause(
     needs=(LogitGradient,),
     limits=(MAX_GAP, ROUNDING, MIN_EFFECT_NATS),
     overlaps=("loss_scale",),
+    relies_on=("loss scaling",),
 )

@@ -97,4 +97,5 @@ CAUSE = Cause(
     limits=(MIN_HARMLESS, MAX_HARMLESS, MIN_COSINE, MIN_GAIN, ROUNDING),
     overlaps=("lr_too_high", "lr_too_low", "accumulation_normalisation", "clip_too_tight"),
     changes_printed_loss=True,
+    relies_on=("loss scaling",),
 )

@@ -85,4 +85,8 @@ CAUSE = Cause(
     uses=(GradientEdits,),
     limits=(MAX_FACTOR, MIN_GAIN, MIN_DIVERGED),
     overlaps=("lr_too_low", "loss_scale", "gradient_wiped"),
+    relies_on=(
+        "clipping",
+        "loss scaling",
+    ),
 )

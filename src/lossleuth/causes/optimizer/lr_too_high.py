@@ -197,4 +197,5 @@ CAUSE = Cause(
     ),
     overlaps=("loss_scale", "init_too_large", "update_rule_wrong", "gradient_not_cleared"),
     fix=rescaled_rate,
+    relies_on=("loss scaling",),
 )

@@ -165,4 +165,5 @@ CAUSE = Cause(
     ),
     overlaps=("loss_scale", "clip_too_tight", "schedule_too_fast", "lr_zero", "dead_network"),
     fix=rescaled_rate,
+    relies_on=("loss scaling",),
 )

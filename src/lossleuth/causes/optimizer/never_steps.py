@@ -66,4 +66,5 @@ CAUSE = Cause(
     limits=(MIN_BACKWARDS,),
     overlaps=("gradient_wiped", "lr_zero"),
     voids_trials=True,
+    relies_on=("loss scaling",),
 )

@@ -74,4 +74,8 @@ CAUSE = Cause(
     uses=(FirstNonFinite,),
     limits=(MAX_INPUT,),
     overlaps=("labels_all_masked", "lr_too_high", "init_too_large"),
+    relies_on=(
+        "loss scaling",
+        "lookups",
+    ),
 )
