@@ -7,6 +7,7 @@ from pathlib import Path
 
 from made_runs import record
 
+from lossleuth.record.write import RecordWriter
 from lossleuth.report.document.blocks import Chart, HeatMap
 from lossleuth.report.document.compare import comparison
 
@@ -33,6 +34,17 @@ def test_the_first_difference_within_a_step_is_named(tmp_path: Path) -> None:
     words = both(tmp_path / "2", {"scalars": {"batch": "y"}}, other)
     assert "The runs first differ at step 0, in the batch." in words
     assert "['the loss', '0']" in words
+
+
+def test_steps_are_counted_as_the_record_counts_them(tmp_path: Path) -> None:
+    for name, loss in (("a", 1.0), ("b", 2.0)):
+        writer = RecordWriter.create(tmp_path / name, {"script": "train.py"}, warn=print)
+        writer.step({"step": 100, "loss": 3.0}, None)
+        writer.step({"step": 101, "loss": loss}, None)
+        writer.end({"how": "exit"})
+    words = repr(comparison(tmp_path / "a", tmp_path / "b"))
+    assert "The runs first differ at step 101, in the loss." in words
+    assert "['the loss', '101']" in words
 
 
 def test_settings_that_differ_stand_side_by_side(tmp_path: Path) -> None:

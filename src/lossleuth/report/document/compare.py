@@ -23,7 +23,6 @@ from lossleuth.report.document.blocks import (
     Table,
 )
 from lossleuth.report.document.matrix import Matrix, matrix_of
-from lossleuth.report.document.numbers import format_number
 from lossleuth.report.document.sampling import sampled
 from lossleuth.run_directory import RunDirectory
 
@@ -65,20 +64,18 @@ def _divergence(a: Record, b: Record) -> list[Block]:
     first_steps: dict[str, int] = {}
     for name in STEP_ORDER:
         if name in a.scalar_names and name in b.scalar_names:
-            step = _first_difference(a.values(name)[:both], b.values(name)[:both])
-            if step is not None:
-                first_steps[name] = step
+            index = _first_difference(a.values(name)[:both], b.values(name)[:both])
+            if index is not None:
+                first_steps[name] = int(a.steps[index])
     if not first_steps:
         return [Answer("identical", f"The first {both} steps are bit-identical.")]
-    step = min(first_steps.values())
-    what = next(WORDS[name] for name in STEP_ORDER if first_steps.get(name) == step)
-    rows = [
-        [WORDS[name], format_number(first_steps[name])]
-        for name in STEP_ORDER
-        if name in first_steps
-    ]
+    # Of equals, min takes the first in the order of a step.
+    first = min(first_steps, key=lambda name: first_steps[name])
+    rows = [[WORDS[name], str(step)] for name, step in first_steps.items()]
     return [
-        Answer("different", f"The runs first differ at step {int(a.steps[step])}, in {what}."),
+        Answer(
+            "different", f"The runs first differ at step {first_steps[first]}, in {WORDS[first]}."
+        ),
         Table("First step that differs", ["", "step"], rows),
     ]
 
