@@ -97,7 +97,7 @@ def test_what_no_cause_explains_is_tried_on_one_batch_and_left_open(tmp_path: Pa
     found, _, _ = examined(tmp_path, executor, [cause("a", always(says(Status.REFUTED)))])
     assert (found.status, found.exit_code) == ("cannot_tell", 0)
     assert [plan.changes for plan in executor.calls[-1]] == [(), (OVERFIT,)]
-    assert "one batch alone" in found.notes[0]
+    assert "overfitting one batch" in found.notes[0]
 
 
 def test_a_judge_that_fails_is_named_and_does_not_turn_the_light_green(tmp_path: Path) -> None:

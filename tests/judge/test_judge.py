@@ -70,7 +70,7 @@ def test_what_was_seen_with_a_cure_in_is_said_to_be() -> None:
     # The run as it is does not learn, whatever it does with a cure in.
     assert (found.status, found.steps, found.notes[0]) == (
         *("proven", 20),
-        "the loss goes from 3.000 to 3.000",
+        "loss 3.000 → 3.000",
     )
 
 

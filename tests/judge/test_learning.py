@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from made_runs import true_loss
 
 from lossleuth.findings.data import Alignment
 from lossleuth.findings.recorded_step import RecordedStep

@@ -79,6 +79,7 @@ def learning(evidence: Evidence) -> Learning:
 def has_crashed(evidence: Evidence) -> bool:
     """Whether the script ended with an exception of its own.
 
+    >>> from lossleuth.types.observed import Ending
     >>> has_crashed(Evidence(ending=Ending(how="exception", error="ValueError: 7")))
     True
     """
