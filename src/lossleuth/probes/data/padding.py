@@ -31,8 +31,8 @@ def padding(window: Window, roles: Roles | None) -> Padding:
     except CannotReplay as reason:
         return Padding(token, 0.0, 0, 0, untested=str(reason))
     if len(places) != len(targets):
-        reason = "the number of targets is not the number of rows of logits"
-        return Padding(token, 0.0, 0, 0, untested=reason)
+        unequal = "the number of targets is not the number of rows of logits"
+        return Padding(token, 0.0, 0, 0, untested=unequal)
     counted = targets != (-100 if roles.ignored is None else roles.ignored)
     supervised = int(counted.sum())
     if token is None:
