@@ -28,7 +28,7 @@ def found(
 ) -> Evidence:
     shares = {0: 0.05, 1: share, 2: 0.05}
     aligned = Alignment(None, shares, supervised=512, targets=512, distinct_tokens=60)
-    true = TrueLoss(loss, 512, 96, own_targets=True, logits_std=1.0)
+    true = TrueLoss(loss, 512, 96, logits_std=1.0)
     findings = (replace(aligned, **(alignment or {})), relation, true)
     return seen(*findings, steps=steps(long, unigram=3.0), **given)
 

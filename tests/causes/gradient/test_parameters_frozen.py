@@ -70,7 +70,7 @@ def test_without_coverage_it_is_untested(evidence: Evidence, words: str) -> None
 def left_out(
     share: float = 0.8, loss: float = 3.0, thin: float = 0.1, origins: Origins | None = None
 ) -> Evidence:
-    true_loss = TrueLoss(loss, count=512, vocabulary=30, own_targets=True, logits_std=1.0)
+    true_loss = TrueLoss(loss, count=512, vocabulary=30, logits_std=1.0)
     return seen(
         coverage(held=3, frozen_share=share, thin=thin),
         true_loss,

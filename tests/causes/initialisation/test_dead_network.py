@@ -17,7 +17,7 @@ from lossleuth.types.observed import FoundIn, Origins, WeightOrigins
 
 
 def logits(spread: float, gradient: float | None = 0.0) -> TrueLoss:
-    return TrueLoss(math.log(96), 512, 96, own_targets=True, logits_std=spread, gradient=gradient)
+    return TrueLoss(math.log(96), 512, 96, logits_std=spread, gradient=gradient)
 
 
 def test_equal_logits_without_a_gradient_are_proven() -> None:
@@ -46,7 +46,7 @@ def test_logits_that_differ_are_alive(evidence: Evidence) -> None:
 
 def test_without_logits_or_their_gradient_it_is_untested() -> None:
     check_untested(CAUSE.judged(Evidence()), "no step was recorded")
-    unknown = TrueLoss(None, 0, None, own_targets=False, logits_std=None, untested="no targets")
+    unknown = TrueLoss(None, 0, None, logits_std=None, untested="no targets")
     check_untested(CAUSE.judged(seen(unknown)), "no targets")
     check_untested(CAUSE.judged(seen(logits(0.0, gradient=None))), "gradient is not known")
     check_untested(CAUSE.judged(seen(logits(0.0, gradient=math.nan))), "gradient is not known")

@@ -29,7 +29,7 @@ def starting(*losses: float, vocabulary: int | None = 96) -> Evidence:
 
 
 def true_loss(loss: float, vocabulary: int | None = 96) -> TrueLoss:
-    return TrueLoss(loss, 512, vocabulary, own_targets=True, logits_std=1.0)
+    return TrueLoss(loss, 512, vocabulary, logits_std=1.0)
 
 
 def test_a_first_loss_far_above_knowing_nothing_is_suspected_until_rescaled() -> None:

@@ -15,7 +15,7 @@ from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
 
-TRUE_LOSS = TrueLoss(4.5, 512, 96, own_targets=True, logits_std=1.0)
+TRUE_LOSS = TrueLoss(4.5, 512, 96, logits_std=1.0)
 
 
 def entering(gap: float | None) -> Softmaxes:

@@ -23,7 +23,7 @@ def moved(
     lost_places: tuple[str, ...] = (),
 ) -> list[Finding]:
     leaks = Leaks(None, None, own, order, lost_places=lost_places, floor=1e-12)
-    return [leaks, TrueLoss(3.0, 512, 96, own_targets=True, logits_std=spread)]
+    return [leaks, TrueLoss(3.0, 512, 96, logits_std=spread)]
 
 
 def looked_up(tokens: int, targets: int) -> Alignment:

@@ -44,7 +44,7 @@ def test_a_loss_that_does_not_go_down_well_is_suspected_until_tried_at_lower_rat
 
 
 def test_a_loss_no_better_than_single_tokens_is_suspected() -> None:
-    true_loss = TrueLoss(3.0, count=512, vocabulary=96, own_targets=True, logits_std=1.0)
+    true_loss = TrueLoss(3.0, count=512, vocabulary=96, logits_std=1.0)
     fault = seen(true_loss, steps=steps(20, loss=FALLING, lr=0.3, unigram=3.0))
     assert "no better than single tokens" in CAUSE.judged(fault).because
 

@@ -43,7 +43,7 @@ def test_a_loss_that_moves_is_the_work_of_steps_that_are_long_enough(
 
 
 def test_a_trained_model_that_is_to_change_little_is_not_blamed() -> None:
-    true_loss = TrueLoss(2.0, count=512, vocabulary=96, own_targets=True, logits_std=1.0)
+    true_loss = TrueLoss(2.0, count=512, vocabulary=96, logits_std=1.0)
     trained = seen(true_loss, steps=steps(20, loss=[2.0] * 20, unigram=4.0))
     check_refuted(CAUSE.judged(trained), "2.000", "4.000", "trained model")
 

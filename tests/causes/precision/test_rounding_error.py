@@ -15,7 +15,7 @@ from lossleuth.types.judgement import Where
 
 
 def rounded(floor: float, untested: str | None = None) -> GradientTruth:
-    numbers = {"cosine": 1.0, "scale": 1.0, "directional": 1.0}
+    numbers = {"cosine": 1.0, "scale": 1.0}
     return GradientTruth(floor, floor, **numbers, parameters=(), untested=untested)
 
 

@@ -19,7 +19,7 @@ def test_a_loss_of_probabilities_becomes_one_of_scores() -> None:
 
 
 def test_without_a_second_softmax_it_says_so() -> None:
-    with pytest.raises(InterventionFailed, match="no softmax before the loss"):
+    with pytest.raises(InterventionFailed, match="no softmax was found"):
         with_changes(trained, SkipSoftmax())
     with pytest.raises(InterventionFailed, match="no logits and targets"):
         with_changes(lambda: trained(loss_of=lambda s, t: s.square().mean()), SkipSoftmax())

@@ -27,7 +27,6 @@ def truth(floor: float, untested: str | None = None) -> GradientTruth:
         floor=floor,
         cosine=1.0,
         scale=1.0,
-        directional=1.0,
         parameters=(),
         untested=untested,
     )

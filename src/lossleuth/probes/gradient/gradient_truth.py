@@ -54,8 +54,8 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
     parameters = tuple(every.values())
     tested = {number: row for number, row in every.items() if row.untested is None}
     if not tested:
-        why = parameters[0].untested if parameters else None
-        return _untested(why or "no parameter got a gradient", parameters)
+        hidden_by = parameters[0].untested if parameters else None
+        return _untested(hidden_by or "no parameter got a gradient", parameters)
     # The dot product, from the three sides of a triangle, which are known already.
     dot = (
         sum(

@@ -84,7 +84,12 @@ def _put(
     tape.layouts[weight] = Layout(dtype, (), ())
     tape.groups[logs], tape.groups[weight] = logs, weight
     at = maker.number
-    empty: dict[str, Any] = {"several": False, "written": (), "kwargs": {}, "kept": None}
+    empty: dict[str, Any] = {
+        "several": False,
+        "written": (),
+        "kwargs": {},
+        "recorded_results": None,
+    }
     tape.operations[at - 1] = replace(
         maker,
         **empty,
