@@ -69,7 +69,8 @@ def test_a_page_says_all_that_the_docstring_says(known: Cause) -> None:
     missing = [part for part in plain[1].split(". ") if _joined(part) not in _joined(plain[0])]
     assert missing == []
     assert f"- **Stage**: {known.stage.value}\n" in text
-    assert all(f"`{need}`" in text for need in known.needs)
+    assert all(f"`{need}`" in text for need in known.needs_by_name)
+    assert all(f"| {limit:g} | {limit.source} |" in text for limit in known.limits)
     assert all(f"[{other}]({other}.md)" in text for other in known.overlaps)
 
 

@@ -41,8 +41,7 @@ def rendered(cause: Cause) -> str:
         lines += [_text(line) for line in body]
     if cause.limits:
         lines += ["", "## Limits", "", "| limit | value | where it comes from |", "|---|---|---|"]
-        rows = [(limit.bounds, f"{limit:g}", limit.source) for limit in cause.limits]
-        lines += [f"| {' | '.join(map(_text, row))} |" for row in rows]
+        lines += [f"| {_text(x.bounds)} | {x:g} | {_text(x.source)} |" for x in cause.limits]
     return "\n".join(lines) + "\n"
 
 

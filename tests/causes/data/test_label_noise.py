@@ -15,7 +15,7 @@ from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
 from lossleuth.types.observed import FoundIn, Origins
 
-RELATION = TargetRelation(targets={0: 0.3, 1: -0.4}, inputs=20.0, count=400)
+RELATION = TargetRelation(targets={0: 0.3, 1: -0.4}, inputs=20.0)
 
 
 def found(

@@ -28,22 +28,19 @@ FASTER = Change.of("differentiate_forward", functions="FusedNorm")
 
 
 def function(error: float, name: str = "FusedNorm", **given: Any) -> CustomFunction:
-    return CustomFunction(
-        name, "norm.py", 32, error=error, floor=1e-7, **given
-    )
+    return CustomFunction(name, "norm.py", 32, error=error, floor=1e-7, **given)
 
 
 def truth(error: float, floor: float = 1e-7, **given: Any) -> GradientTruth:
     parameters = [
-        ParameterTruth(name, e, floor)
-        for name, e in (("tok.weight", error), ("head.weight", 0.0))
+        ParameterTruth(name, e, floor) for name, e in (("tok.weight", error), ("head.weight", 0.0))
     ]
     numbers = {"cosine": 1.0, "scale": 1.0}
     return GradientTruth(error, floor, **numbers, parameters=tuple(parameters), **given)
 
 
 def by_hand(*errors: float) -> list[HandGradient]:
-    return [HandGradient(3.0, "train.py:40", e, floor=1e-7, cosine=1.0, scale=1.0) for e in errors]
+    return [HandGradient("train.py:40", e, floor=1e-7, cosine=1.0) for e in errors]
 
 
 def hook(error: float | None) -> BackwardHook:

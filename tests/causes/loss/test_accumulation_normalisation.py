@@ -14,7 +14,7 @@ from lossleuth.types.evidence import Evidence
 
 def micro(*runs: tuple[float | None, int]) -> list[LogitGradient]:
     """Weight and count of each micro-batch."""
-    return [LogitGradient(1.0, scale, count, loss=3.0) for scale, count in runs]
+    return [LogitGradient(1.0, scale, count) for scale, count in runs]
 
 
 def test_unequal_micro_batches_that_weigh_the_same_are_suspected_until_tried() -> None:

@@ -17,15 +17,15 @@ from lossleuth.types.judgement import Where
 
 
 def read(*cosines: float | None) -> list[Finding]:
-    return [ReportedNumber(3.0, "train.py:30", cosine, scale=1.0) for cosine in cosines]
+    return [ReportedNumber("train.py:30", cosine) for cosine in cosines]
 
 
 def made_by_hand(*cosines: float) -> list[Finding]:
-    return [HandGradient(3.0, None, 0.5, 1e-6, cosine, scale=1.0) for cosine in cosines]
+    return [HandGradient(None, 0.5, 1e-6, cosine) for cosine in cosines]
 
 
 def followed(cosine: float) -> list[Finding]:
-    return [LogitGradient(cosine, 1.0, count=512, loss=3.0)]
+    return [LogitGradient(cosine, 1.0, count=512)]
 
 
 @pytest.mark.parametrize("found", [read(0.02), read(0.0, -0.9), made_by_hand(0.1)])

@@ -30,7 +30,7 @@ UPDATE = UpdateTruth("SGD", "SGD", error=0.0, floor=1e-6, update_norm=1.0)
 
 
 def backwards(*scales: float | None, cosine: float = 1.0) -> list[Finding]:
-    return [LogitGradient(cosine, scale, count=100, loss=3.0) for scale in scales]
+    return [LogitGradient(cosine, scale, count=100) for scale in scales]
 
 
 def followed(*scales: float | None, cosine: float = 1.0) -> list[Finding]:

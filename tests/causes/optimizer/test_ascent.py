@@ -19,7 +19,7 @@ from lossleuth.types.observed import Provenance
 
 def signs(update: float | None, loss: float | None = None) -> list[Finding]:
     down = [] if update is None else [Descent(update)]
-    return [*down, LogitGradient(loss, scale=1.0, count=8, loss=3.0)]
+    return [*down, LogitGradient(loss, scale=1.0, count=8)]
 
 
 @pytest.mark.parametrize(
