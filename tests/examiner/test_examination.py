@@ -73,9 +73,7 @@ def test_a_second_fault_is_found_with_the_first_cured(tmp_path: Path) -> None:
     executor = Recorded(flat)
     causes = [
         cause("a", curable(ONE)),
-        cause(
-            "b", lambda e: curable(TWO)(e) if e.series("loss")[0] < 2.5 else says(Status.REFUTED)
-        ),
+        cause("b", lambda e: curable(TWO)(e) if e.losses[0] < 2.5 else says(Status.REFUTED)),
     ]
     found, _, told = examined(tmp_path, executor, causes)
     assert found.ranked == ["a", "b"]
@@ -144,7 +142,7 @@ def test_a_cure_that_keeps_the_program_from_training_does_not_undo_the_proof(
 
 def test_the_first_step_that_goes_wrong_is_recorded_in_a_second_run(tmp_path: Path) -> None:
     executor = Recorded(lambda plan: [3.0] * 9 + [math.nan] * 21)
-    causes = [cause("a", lambda e: says(Status.REFUTED, str(len(e.windows))))]
+    causes = [cause("a", lambda e: says(Status.REFUTED, str(len(e.recorded))))]
     found, _, _ = examined(tmp_path, executor, causes, trials=False)
     (again,) = executor.calls[1]
     assert (again.tape, again.steps) == ((9,), 10)

@@ -105,7 +105,7 @@ def test_a_change_that_cannot_be_made_is_in_the_record(tmp_path: Path) -> None:
     Bench().executor().run([plan(tmp_path, "a", changes=(change,))])
     with Record.open(tmp_path / "a") as record:
         assert record.ended is not None
-        assert "no softmax before the loss" in record.ended["error"]
+        assert "no softmax was found before the loss" in record.ended["error"]
 
 
 def test_what_there_is_no_time_for_is_said(tmp_path: Path) -> None:

@@ -7,23 +7,36 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_runs import found_on, true_loss
 
 from lossleuth.examiner import load_evidence as evidence
 from lossleuth.examiner.load_evidence import evidence_of
-from lossleuth.observe.launch.program import Ending, save_ending
+from lossleuth.findings.loss import TrueLoss
 from lossleuth.record.write import RecordWriter
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
+from lossleuth.types.observed import (
+    Ending,
+    Made,
+    ParameterGroup,
+    Readings,
+    RunSettings,
+    Unfinished,
+)
+
+
+def settings(place: str, **group: object) -> dict[str, object]:
+    return {"optimizers": [{"class": "Own", "place": place, "groups": [group]}], "schedulers": []}
 
 
 def write(folder: Path) -> None:
     writer = RecordWriter.create(folder, {"script": "train.py"}, print)
-    writer.event("settings", {"lr": 1})
+    writer.event("settings", settings("sgd.py:1"))
     writer.parameters(["wte", "head"], [64, 8], ["grad_rms", "of_no_interest"])
     writer.step({"step": 0, "loss": 2.5}, np.array([[1.0, 2.0], [3.0, 4.0]]))
-    writer.event("tape", {"step": 0, "true_loss": {"loss": 2.5}})
+    writer.event(*found_on(0, true_loss(2.5)))
     writer.step({"step": 1, "loss": math.nan}, np.array([[5.0, 6.0], [7.0, 8.0]]))
-    writer.event("settings", {"lr": 2})
+    writer.event("settings", settings("adam.py:2", betas=[0.9, None]))
     writer.event("origins", {"tokens": None})
     writer.event("provenance", {"files_read": []})
     writer.event("unfinished", {"backwards": 3})
@@ -32,18 +45,16 @@ def write(folder: Path) -> None:
 
 def test_everything_a_judge_may_ask_for_is_there(tmp_path: Path) -> None:
     write(tmp_path / "run")
-    save_ending(tmp_path / "run", Ending(1, None, 2.0))
     found = evidence_of(tmp_path / "run")
-    assert [step["step"] for step in found.steps] == [0, 1]
-    assert found.series("loss")[0] == 2.5
+    assert [step.step for step in found.steps] == [0, 1]
+    assert found.losses[0] == 2.5
     assert (found.parameters, found.sizes) == (["wte", "head"], [64, 8])
-    assert found.columns == {"grad_rms": [[1.0, 3.0], [5.0, 7.0]]}
-    assert found.probed("true_loss") == [{"loss": 2.5}]
-    assert found.settings == {"lr": 2}
+    assert found.readings == Readings(grad_rms=[[1.0, 3.0], [5.0, 7.0]])
+    assert found.all(TrueLoss) == [true_loss(2.5)]
+    # A setting of another type than it should be is one that is not known.
+    assert found.settings == RunSettings((Made("adam.py:2", (ParameterGroup(betas=None),)),))
     assert found.script == "train.py"
-    assert found.ending["how"] == "stopped"
-    assert found.ending["unfinished"] == {"backwards": 3}
-    assert found.ending["process"]["code"] == 1
+    assert found.ending == Ending(how="stopped", unfinished=Unfinished(backwards=3))
     assert (found.effects, found.failed) == ({}, {})
 
 
@@ -67,7 +78,7 @@ def test_trials_are_added(tmp_path: Path) -> None:
 def test_a_record_without_steps_is_little_evidence_and_no_error(tmp_path: Path) -> None:
     RecordWriter.create(tmp_path / "run", {}, print).end({"how": "exit"})
     found = evidence_of(tmp_path / "run")
-    assert (found.steps, found.columns, found.settings) == ([], {}, {})
+    assert (found.steps, found.readings, found.settings) == ([], Readings(), RunSettings())
 
 
 def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
@@ -86,5 +97,5 @@ def test_of_a_run_too_long_to_be_held_its_beginning_and_end_are_judged(
         writer.step({"step": step}, np.full((2, 1), float(step)))
     writer.end({})
     found = evidence_of(tmp_path / "run")
-    assert [step["step"] for step in found.steps] == [0, 1, 98, 99]
-    assert [row[0] for row in found.columns["grad_rms"]] == [0.0, 1.0, 98.0, 99.0]
+    assert [step.step for step in found.steps] == [0, 1, 98, 99]
+    assert [row[0] for row in found.readings.grad_rms] == [0.0, 1.0, 98.0, 99.0]

@@ -30,7 +30,7 @@ def test_a_first_look_records_the_steps_that_the_run_has(tmp_path: Path) -> None
     executor = Recorded(level)
     look = observing(tmp_path, executor, steps=30).first()
     assert (look.directories, look.by_hand) == ((tmp_path / "observed",), False)
-    assert [w["step"] for w in look.evidence.windows] == [w for w in WINDOWS if w < 30]
+    assert [step.step for step in look.evidence.recorded] == [w for w in WINDOWS if w < 30]
     assert executor.calls[0][0].seconds == pytest.approx(0.4 * 120.0)
 
 
@@ -51,7 +51,7 @@ def test_a_bad_step_is_part_of_the_look(tmp_path: Path) -> None:
     executor = Recorded(lambda plan: [3.0] * 9 + [math.nan] * (plan.steps - 9))
     look = observing(tmp_path, executor, steps=12).first()
     assert [path.name for path in look.directories] == ["observed", "observed-bad"]
-    assert [w["step"] for w in look.evidence.windows] == [0, 1, 4, 9]
+    assert [step.step for step in look.evidence.recorded] == [0, 1, 4, 9]
 
 
 def test_of_an_interrupted_look_the_steps_that_were_made_are_kept(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ class InterruptedLook(Recorded):
 SUSPECTED = [cause("a", curable(ONE)), cause("b", curable(TWO), Stage.OPTIMIZER)]
 SECOND = [
     cause("a", curable(ONE)),
-    cause("b", lambda e: curable(TWO)(e) if e.series("loss")[0] < 2.5 else says(Status.REFUTED)),
+    cause("b", lambda e: curable(TWO)(e) if e.losses[0] < 2.5 else says(Status.REFUTED)),
 ]
 BENIGN = [
     cause(

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
+from made_runs import found_on
 
 from lossleuth.examiner.saved_examination import SavedExamination, SavedLook
 from lossleuth.judge.judge import Circumstances
@@ -51,11 +52,11 @@ def test_a_look_is_loaded_with_its_trials_and_further_steps(tmp_path: Path) -> N
     for folder, step in zip(LOOK.folders, (0, 7), strict=True):
         writer = RecordWriter.create(tmp_path / folder, {}, print)
         writer.step({"step": step, "loss": 3.0}, None)
-        writer.event("tape", {"step": step})
+        writer.event(*found_on(step))
         writer.end({"how": "stopped"})
     run = RunDirectory(tmp_path)
     evidence = LOOK.load(run)
-    assert [window["step"] for window in evidence.windows] == [0, 7]
+    assert [step.step for step in evidence.recorded] == [0, 7]
     assert (len(evidence.steps), evidence.cures) == (1, (TWO,))
     assert (evidence.effects, evidence.failed) == (LOOK.effects, LOOK.failed)
     assert evidence.longer == LOOK.longer
@@ -68,4 +69,4 @@ def test_a_change_is_stored_by_name_and_options(tmp_path: Path) -> None:
     SavedExamination([LOOK]).write(run)
     stored = json.loads(run.examination.read_text())
     assert stored["looks"][0]["cures"] == [{"name": "use_rule", "options": {"rule": "a, b)"}}]
-    assert stored["looks"][0]["effects"][0]["change"]["options"] == {"factor": "Infinity"}
+    assert stored["looks"][0]["effects"][0]["intervention"]["options"] == {"factor": "Infinity"}

@@ -89,7 +89,7 @@ def curable(change: Change) -> Callable[[Evidence], Judgement]:
         if change in evidence.failed:
             return says(Status.UNTESTED, evidence.failed[change])
         if effect is None or effect.seeds < 3:
-            if evidence.series("loss")[-1] < 1.0:
+            if evidence.losses[-1] < 1.0:
                 return says(Status.REFUTED, "it learns")
             return says(Status.SUSPECTED, trials_wanted=(change,))
         if effect.is_better:

@@ -96,7 +96,7 @@ class Examination:
         try:
             look = self._observing.cured(number, (*self._evidence.cures, cure))
         except BadInput as reason:
-            self._progress(f"with {cure.sentence} applied it does not train: {reason}")
+            self._progress(f"with the fix {cure.sentence} applied it does not train: {reason}")
             return False
         self._looks.append(look)
         return True
