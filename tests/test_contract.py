@@ -21,6 +21,22 @@ Rule = Callable[[Path, str], list[str]]
 
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "core", "misc"}
 LONGEST_FILE = 400
+MAX_ATTRIBUTES, MAX_IMPORTS, MAX_POSITIONAL = 14, 17, 8
+# What is still larger, to be made smaller: nothing may join, and nothing may grow.
+LARGE_CLASSES = {
+    "ParameterPass": 26,
+    "RecordWriter": 17,
+    "HandLoop": 16,
+    "ParameterTable": 16,
+    "Session": 16,
+}
+WIDE_MODULES = {
+    "reference/distil/assembly.py": 22,
+    "reference/train/commands.py": 20,
+    "observe/steps/observer.py": 19,
+    "reference/distil/session.py": 19,
+    "reference/train/session.py": 19,
+}
 # Written so that this file does not match itself.
 MACHINE_PATH = re.compile(r"/(?:w[o]rk|o[p]t|r[o]ot|h[o]me)/|(?:pypi|npmjs|debian)\.(?:org|com)")
 
@@ -39,6 +55,54 @@ def does_one_job(path: Path, text: str) -> list[str]:
     """No file has grown beyond what can be read in one go."""
     lines = text.count("\n")
     return [f"{lines} lines, over {LONGEST_FILE}"] if lines > LONGEST_FILE else []
+
+
+def keeps_classes_small(path: Path, text: str) -> list[str]:
+    """No class has more attributes than can be kept in mind."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            count = len(attributes(node))
+            if count > LARGE_CLASSES.get(node.name, MAX_ATTRIBUTES):
+                found.append(f"{node.name} has {count} attributes")
+    return found
+
+
+def attributes(node: ast.ClassDef) -> set[str]:
+    """What a class sets on itself."""
+    return {
+        part.attr
+        for part in ast.walk(node)
+        if isinstance(part, ast.Attribute)
+        and isinstance(part.ctx, ast.Store)
+        and isinstance(part.value, ast.Name)
+        and part.value.id == "self"
+    }
+
+
+def leans_on_few(path: Path, text: str) -> list[str]:
+    """No module imports more modules of ours than can be kept in mind."""
+    modules = {
+        node.module
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lossleuth")
+    }
+    inside = path.is_relative_to(PACKAGE)
+    name = path.relative_to(PACKAGE).as_posix() if inside else path.name
+    allowed = WIDE_MODULES.get(name, MAX_IMPORTS)
+    return [f"{len(modules)} modules of ours"] if len(modules) > allowed else []
+
+
+def names_many_arguments(path: Path, text: str) -> list[str]:
+    """A class is not made of more than eight values by position."""
+    return [
+        f"line {node.lineno}: {ast.unparse(node.func)}"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id[:1].isupper()
+        and len(node.args) > MAX_POSITIONAL
+    ]
 
 
 def ignores_types_with_a_reason(path: Path, text: str) -> list[str]:
@@ -185,12 +249,21 @@ def test_no_machine_path_or_registry_is_committed() -> None:
     assert found == []
 
 
+LARGE_CLASS = "class A:\n    def f(self):\n" + "".join(
+    f"        self.a{i} = 1\n" for i in range(MAX_ATTRIBUTES + 1)
+)
+MANY_IMPORTS = "".join(f"from lossleuth.a{i} import b\n" for i in range(MAX_IMPORTS + 1))
+
+
 @pytest.mark.parametrize(
     ("rule", "path", "text"),
     [
         (names_itself_plainly, "utils.py", '"""A module."""'),
         (opens_with_what_it_is, "a.py", "x = 1"),
         (does_one_job, "a.py", "x = 1\n" * (LONGEST_FILE + 1)),
+        (keeps_classes_small, "a.py", LARGE_CLASS),
+        (leans_on_few, "a.py", MANY_IMPORTS),
+        (names_many_arguments, "a.py", f"Thing({', '.join('1' * (MAX_POSITIONAL + 1))})"),
         (ignores_types_with_a_reason, "a.py", "x = 1  # type: " + "ignore"),
         (ignores_types_with_a_reason, "a.py", "x = 1  # type: " + "ignore[arg-type]"),
         (catches_no_nameless_error, "a.py", "try:\n    x\nexcept:\n    pass"),
