@@ -193,7 +193,9 @@ def test_no_window_opens_inside_inference_mode(tmp_path: Path) -> None:
     assert observer.recording.capture is None
 
 
-def evaluating(mode: Any, steps: tuple[int, ...], folder: Path) -> tuple[list[RecordedStep], Session]:
+def evaluating(
+    mode: Any, steps: tuple[int, ...], folder: Path
+) -> tuple[list[RecordedStep], Session]:
     """Train with an evaluation after each update, in a mode without gradients."""
     session = Session()
     observer = Observer(lambda: RecordWriter.create(folder, {}, print), session, steps)
