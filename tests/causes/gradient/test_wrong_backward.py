@@ -28,12 +28,15 @@ FASTER = Change.of("differentiate_forward", functions="FusedNorm")
 
 
 def function(error: float, name: str = "FusedNorm", **given: Any) -> CustomFunction:
-    return CustomFunction(name, "norm.py", 32, error=error, floor=1e-7, **given)
+    return CustomFunction(
+        name, "norm.py", 32, error=error, floor=1e-7, **given
+    )
 
 
 def truth(error: float, floor: float = 1e-7, **given: Any) -> GradientTruth:
     parameters = [
-        ParameterTruth(name, e, floor) for name, e in (("tok.weight", error), ("head.weight", 0.0))
+        ParameterTruth(name, e, floor)
+        for name, e in (("tok.weight", error), ("head.weight", 0.0))
     ]
     numbers = {"cosine": 1.0, "scale": 1.0}
     return GradientTruth(error, floor, **numbers, parameters=tuple(parameters), **given)
