@@ -60,10 +60,10 @@ def test_a_measured_dose_is_on_the_page(tmp_path: Path, monkeypatch: pytest.Monk
     known = {"lr_too_high": {"ladder": [100.0, 10.0, 3.0], "smallest_proven": 10.0}}
     path.write_text(json.dumps(known))
     assert "100, 10, 3" in page(cause("lr_too_high"))
-    assert "10 is the least that is proven" in page(cause("lr_too_high"))
+    assert "10 is the smallest dose proven" in page(cause("lr_too_high"))
     known["lr_too_high"]["smallest_proven"] = None  # type: ignore[assignment]  # none at all
     path.write_text(json.dumps(known))
-    assert "none is proven" in page(cause("lr_too_high"))
+    assert "none was proven" in page(cause("lr_too_high"))
 
 
 def test_causes_are_chosen_by_name() -> None:

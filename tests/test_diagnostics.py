@@ -28,6 +28,15 @@ def rows() -> dict[str, tuple[str, str]]:
     return {name: (shown, test) for name, shown, test in (row for row in cells if len(row) == 3)}
 
 
+def titles_in(path: Path) -> set[str]:
+    """Titles of sections that a file makes, as text or as a constant of the file."""
+    text = path.read_text(encoding="utf-8")
+    constants = dict(re.findall(r'^([A-Z_]+) = "(.*)"$', text, flags=re.MULTILINE))
+    written = re.findall(r'Section\("([^"]+)"', text)
+    named = re.findall(r"Section\(([A-Z_]+)\b", text)
+    return {*written, *(constants[name] for name in named if name in constants)}
+
+
 def missing(shown: str, test: str) -> list[str]:
     """What a row names and nobody has."""
     found = []
@@ -38,10 +47,10 @@ def missing(shown: str, test: str) -> list[str]:
             continue
         options = {option for p in known[command].params for option in p.opts}
         found += [o for o in re.findall(r"--\w+", words) if o not in options]
-    sections = "".join(path.read_text(encoding="utf-8") for path in REPORT.rglob("*.py"))
+    sections = {title for path in REPORT.rglob("*.py") for title in titles_in(path)}
     for part in re.findall(r"report: ([^`]*)", shown):
         titles = re.sub(r"\([^)]*\)", "", part).split(",")
-        found += [t for t in titles if f'Section("{t.strip()}"' not in sections]
+        found += [t for t in titles if t.strip() not in sections]
     found += [n for n in re.findall(r"`lossleuth\.(\w+)`", shown) if not hasattr(lossleuth, n)]
     found += [c for c in re.findall(r"\(`(\w+)`\)", shown) if not list(CAUSES.rglob(f"{c}.py"))]
     file, _, function = test.strip("`").partition("::")

@@ -55,7 +55,7 @@ class VerdictFile(TypedDict):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer."""
+    """The answer. `status` is proven, suspected, healthy or cannot_tell."""
 
     status: Answer
     # The judgement of every cause by its id, in the order of the ladder.

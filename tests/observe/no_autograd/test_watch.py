@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lossleuth.findings.no_autograd import HandStep
 from lossleuth.observe.launch.executor import Background, RunSpec
 from lossleuth.observe.launch.program import Program
 from lossleuth.record.read import Record
+from lossleuth.record.recorded_steps import recorded_steps
 
 SCRIPT = """
 import torch
@@ -40,21 +42,25 @@ def watched(folder: Path, factor: str = "", script: str = SCRIPT) -> Record:
     return Record.open(folder / "run")
 
 
+def hand_steps(record: Record) -> list[HandStep]:
+    return [found for step in recorded_steps(record, ["tape"]) for found in step.all(HandStep)]
+
+
 def test_steps_losses_and_truth_are_recorded(tmp_path: Path) -> None:
     with watched(tmp_path) as record:
         assert len(record.steps) == 30
         losses = record.series("loss")
         assert losses[20] < losses[5]
-        found = [e.data["hand_step"] for e in record.events() if e.kind == "tape"]
-    assert [f["wrong"] for f in found] == [[], []]
-    assert set(found[0]["right"]) == {"params['w']", "params['b']"}
+        found = hand_steps(record)
+    assert [f.wrong for f in found] == [(), ()]
+    assert set(found[0].right) == {"params['w']", "params['b']"}
 
 
 def test_a_wrong_gradient_is_seen_with_its_name(tmp_path: Path) -> None:
     with watched(tmp_path, " + x.mean()") as record:
-        found = [e.data["hand_step"] for e in record.events() if e.kind == "tape"]
+        found = hand_steps(record)
     # The sum itself is right and is what the rest is added to.
-    assert all(f["error"] < 1e-6 or f["wrong"] == ["params['b']"] for f in found)
+    assert all(f.error < 1e-6 or f.wrong == ("params['b']",) for f in found)
 
 
 def test_what_has_to_be_compiled_as_a_whole_still_runs(tmp_path: Path) -> None:
@@ -64,5 +70,5 @@ def test_what_has_to_be_compiled_as_a_whole_still_runs(tmp_path: Path) -> None:
     assert "error = residual(" in script
     with watched(tmp_path, script=script) as record:
         assert len(record.steps) == 30
-        found = [e.data["hand_step"] for e in record.events() if e.kind == "tape"]
-    assert [f["wrong"] for f in found] == [[], []]
+        found = hand_steps(record)
+    assert [f.wrong for f in found] == [(), ()]

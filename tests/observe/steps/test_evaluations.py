@@ -8,11 +8,15 @@ import torch
 from loops import read, train
 from torch.nn import functional as F
 
+from lossleuth.findings.evaluation import Evaluation, Metric
 from lossleuth.observe.patches.hooks import Hooks
 from lossleuth.observe.session import Session
-from lossleuth.observe.steps.evaluations import MOST_BEGUN, Evaluations, kind_of
+from lossleuth.observe.steps.evaluations import MOST_BEGUN, Evaluations
 from lossleuth.observe.steps.observer import Observer
+from lossleuth.record.recorded_steps import recorded_steps
 from lossleuth.record.write import RecordWriter
+
+FOUND = Evaluation(batches=1, true=1.0, count=4, metrics=[Metric(None, True)])
 
 
 def told(steps: int, counts: dict[int, int], usual: int = 0) -> tuple[Evaluations, list[int]]:
@@ -49,7 +53,7 @@ def test_nothing_is_foreseen_where_nothing_is_recorded_or_enough_was_found() -> 
             for one in (quiet, evaluations):
                 one.looked_up()
             if step <= 20:
-                evaluations.looked({"metrics": [1]})
+                evaluations.looked(FOUND)
     assert not evaluations.begin(60)
     assert quiet.steps == [10, 20, 30, 40, 50]
 
@@ -89,15 +93,16 @@ def test_an_evaluation_is_recorded_and_no_loss_changes(tmp_path: Path) -> None:
     assert losses == bare
     assert session.failures.count == 0
     record = read(tmp_path / "run")
-    found = [event.data for event in record.events("evaluation")]
-    assert [data["step"] for data in found] == [8, 12]
-    for data in found:
-        (metric,) = data["evaluation"]["metrics"]
-        assert metric["numbers"][0]["kind"] == "mean"
-        assert len(data["printed"]) == 2
+    found = recorded_steps(record)
+    assert [(step.step, step.part) for step in found] == [
+        (1, "tape"),
+        (8, "evaluation"),
+        (12, "evaluation"),
+    ]
+    for step in found[1:]:
+        ((metric,),) = [evaluation.metrics for evaluation in step.all(Evaluation)]
+        assert metric.numbers[0].kind == "mean"
+        # Nothing else is looked at, and the numbers printed by then are known.
+        assert {type(finding) for finding in step.findings} == {Evaluation}
+        assert not step.errored and step.printed is not None
     assert record.ended is not None and record.ended["evaluated"] == [4, 8, 12]
-
-
-def test_looks_are_called_by_what_they_hold() -> None:
-    assert kind_of({"gradient_truth": [], "true_loss": {}}) == "tape"
-    assert kind_of({"evaluation": None}) == "evaluation"

@@ -9,11 +9,17 @@ from typing import Any
 import pytest
 import torch
 from loops import read, train
-from lossleuth.probes.look import Places, look_at
 
+from lossleuth.findings.gradient import BackwardHook, GradientTruth, StaleGradient
+from lossleuth.findings.loss import TrueLoss
+from lossleuth.findings.recorded_step import RecordedStep
+from lossleuth.findings.update import UpdateTruth
 from lossleuth.observe.patches.hooks import Hooks
 from lossleuth.observe.session import Session
 from lossleuth.observe.steps.observer import Observer
+from lossleuth.probes.analysis import RunMemory
+from lossleuth.probes.run import run_probes
+from lossleuth.record.recorded_steps import recorded_steps
 from lossleuth.record.write import RecordWriter
 from lossleuth.tape.capture.recorder import Recorder
 from lossleuth.tape.window import Window
@@ -37,17 +43,30 @@ def taped(
     return losses, observer
 
 
+def found_in(folder: Path) -> list[RecordedStep]:
+    """Steps of the record of which everything was looked at, all without an error."""
+    found = recorded_steps(read(folder), ["tape"])
+    assert not any(step.errored for step in found)
+    return found
+
+
+def truths(step: RecordedStep) -> list[GradientTruth]:
+    """Of every backward pass: none of them is untested."""
+    assert step.reasons(GradientTruth) == []
+    return step.all(GradientTruth)
+
+
 def test_chosen_steps_are_looked_at_and_no_loss_changes(tmp_path: Path) -> None:
     bare = train(5)
     losses, observer = taped(tmp_path / "run", (1, 3))
     assert losses == bare
     assert observer.session.failures.count == 0
-    found = [event.data for event in read(tmp_path / "run").events("tape")]
-    assert [data["step"] for data in found] == [1, 3]
-    (truth,) = found[0]["gradient_truth"]
-    names = {row["name"] for row in truth["parameters"]}
+    found = found_in(tmp_path / "run")
+    assert [step.step for step in found] == [1, 3]
+    (truth,) = truths(found[0])
+    names = {row.name for row in truth.parameters}
     assert names == {"0.weight", "1.weight", "1.bias"}
-    assert truth["error"] < 10 * truth["floor"]
+    assert truth.error < 10 * truth.floor
 
 
 def test_our_own_derivatives_and_updates_are_not_taken_for_the_programs(tmp_path: Path) -> None:
@@ -73,11 +92,11 @@ def test_optimizers_that_step_in_turn_make_one_step_also_where_the_next_is_recor
 ) -> None:
     windows: list[Window] = []
 
-    def look(window: Window, places: Places) -> dict[str, Any]:
+    def look(window: Window, memory: RunMemory) -> RecordedStep:
         windows.append(window)
-        return look_at(window, places)
+        return run_probes(window, memory)
 
-    monkeypatch.setattr("lossleuth.observe.steps.recording.look_at", look)
+    monkeypatch.setattr("lossleuth.observe.steps.recording.run_probes", look)
 
     def alternating() -> list[float]:
         torch.manual_seed(0)
@@ -97,16 +116,17 @@ def test_optimizers_that_step_in_turn_make_one_step_also_where_the_next_is_recor
     bare = alternating()
     losses, observer = taped(tmp_path / "run", (0, 1, 2), program=alternating)
     assert losses == bare and observer.session.failures.count == 0
-    found = [event.data for event in read(tmp_path / "run").events("tape")]
-    assert [data["step"] for data in found] == [0, 1, 2]
+    found = found_in(tmp_path / "run")
+    assert [step.step for step in found] == [0, 1, 2]
+    assert len(windows) == 3
     for window in windows:
         # The second update belongs to the step before, and nothing else writes.
         forward = window.tape.operations[: window.backwards[0].at]
         assert forward and not any(operation.written for operation in forward)
-    for data in found:
-        assert [truth["untested"] for truth in data["updates"]] == [None, None]
-        (truth,) = data["gradient_truth"]
-        assert len(truth["parameters"]) == 2 and truth["error"] < 10 * truth["floor"] + 1e-9
+    for step in found:
+        assert len(step.all(UpdateTruth)) == 2 and step.reasons(UpdateTruth) == []
+        (truth,) = truths(step)
+        assert len(truth.parameters) == 2 and truth.error < 10 * truth.floor + 1e-9
 
 
 @pytest.mark.parametrize("broken", ["begin_backward", "end_backward", "before_update"])
@@ -155,14 +175,14 @@ def test_a_forward_of_bare_functions_is_recorded_where_updates_are_by_hand(
     expected = bare()
     losses, observer = taped(tmp_path / "run", steps, program=bare)
     assert losses == expected and observer.session.failures.count == 0
-    found = [event.data for event in read(tmp_path / "run").events("tape")]
-    assert [data["step"] for data in found] == list(steps)
-    for data in found:
-        assert len(data["gradient_truth"]) == parts
-        for truth in data["gradient_truth"]:
-            assert truth["untested"] is None and len(truth["parameters"]) == 2
-            assert truth["error"] < 10 * truth["floor"]
-        assert data["stale_share"] == 0
+    found = found_in(tmp_path / "run")
+    assert [step.step for step in found] == list(steps)
+    for step in found:
+        assert len(truths(step)) == parts
+        for truth in truths(step):
+            assert len(truth.parameters) == 2
+            assert truth.error < 10 * truth.floor
+        assert [stale.share for stale in step.all(StaleGradient)] == [0]
 
 
 def test_no_window_opens_inside_inference_mode(tmp_path: Path) -> None:
@@ -173,7 +193,9 @@ def test_no_window_opens_inside_inference_mode(tmp_path: Path) -> None:
     assert observer.recording.capture is None
 
 
-def evaluating(mode: Any, steps: tuple[int, ...], folder: Path) -> tuple[list[Any], Session]:
+def evaluating(
+    mode: Any, steps: tuple[int, ...], folder: Path
+) -> tuple[list[RecordedStep], Session]:
     """Train with an evaluation after each update, in a mode without gradients."""
     session = Session()
     observer = Observer(lambda: RecordWriter.create(folder, {}, print), session, steps)
@@ -195,24 +217,24 @@ def evaluating(mode: Any, steps: tuple[int, ...], folder: Path) -> tuple[list[An
     finally:
         observer.finish({"how": "test"})
         session.close()
-    return [event.data for event in read(folder).events("tape")], session
+    return found_in(folder), session
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_an_evaluation_between_steps_is_no_obstacle(mode: Any, tmp_path: Path) -> None:
     found, session = evaluating(mode, (1, 3), tmp_path / "run")
     assert session.failures.count == 0
-    assert [data["step"] for data in found] == [1, 3]
-    for data in found:
-        (truth,) = data["gradient_truth"]
-        assert truth["error"] < 10 * truth["floor"]
+    assert [step.step for step in found] == [1, 3]
+    for step in found:
+        (truth,) = truths(step)
+        assert truth.error < 10 * truth.floor
 
 
 def test_the_very_first_step_can_be_recorded(tmp_path: Path) -> None:
     taped(tmp_path / "run", (0,))
-    (event,) = read(tmp_path / "run").events("tape")
-    assert event.data["step"] == 0
-    assert event.data["gradient_truth"][0]["error"] < 1e-5
+    (step,) = found_in(tmp_path / "run")
+    assert step.step == 0
+    assert truths(step)[0].error < 1e-5
 
 
 def test_backward_hooks_of_modules_are_named(tmp_path: Path) -> None:
@@ -233,9 +255,9 @@ def test_backward_hooks_of_modules_are_named(tmp_path: Path) -> None:
     finally:
         observer.finish({"how": "test"})
         session.close()
-    (event,) = read(folder).events("tape")
-    assert event.data["gradient_truth"][0]["error"] > 0.1
-    assert any(__file__ in place for hook in event.data["hooks"] for place in hook["places"])
+    (step,) = found_in(folder)
+    assert truths(step)[0].error > 0.1
+    assert any(__file__ in place for hook in step.all(BackwardHook) for place in hook.places)
 
 
 def test_a_backward_that_fails_is_the_programs_and_leaves_nothing_of_ours(tmp_path: Path) -> None:
@@ -271,7 +293,7 @@ def test_a_later_optimizer_begins_a_phase_whose_steps_are_looked_at_too(tmp_path
 
     _, observer = taped(tmp_path / "run", (1,), program=phases)
     assert observer.session.failures.count == 0
-    found = [event.data["step"] for event in read(tmp_path / "run").events("tape")]
+    found = [step.step for step in found_in(tmp_path / "run")]
     # An optimizer made after 24 steps is made before step 24, the first of its own is 24 + 1.
     assert found == [1, 24, 31, 36]
 
@@ -281,3 +303,25 @@ def test_without_steps_to_look_at_no_phase_is_looked_at(tmp_path: Path) -> None:
     observer.recording.wanted.new_phase(100)
     observer.recording.begin(101)
     assert observer.recording.window is None
+
+
+def test_of_some_steps_the_loss_alone_is_measured(tmp_path: Path) -> None:
+    bare = train(5)
+    session = Session()
+    observer = Observer(
+        lambda: RecordWriter.create(tmp_path / "run", {}, print), session, (1,), loss_steps=(1, 3)
+    )
+    hooks = Hooks(observer)
+    hooks.install()
+    try:
+        losses = train(5)
+    finally:
+        observer.finish({"how": "test"})
+        session.close()
+    assert losses == bare and session.failures.count == 0
+    whole, alone = recorded_steps(read(tmp_path / "run"))
+    assert (whole.step, whole.part) == (1, "tape") and truths(whole)
+    assert (alone.step, alone.part) == (3, "true_loss")
+    assert [type(finding) for finding in alone.findings] == [TrueLoss]
+    measured = alone.first(TrueLoss)
+    assert measured is not None and measured.loss == pytest.approx(bare[3], rel=1e-6)
