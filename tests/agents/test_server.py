@@ -16,7 +16,7 @@ import pytest
 from asking import Assistant, said_by, with_assistant, within
 
 from lossleuth.agents import tools
-from lossleuth.catalogue import causes
+from lossleuth.catalogue import cause, causes
 
 SCRIPT = """
 import sys
@@ -122,6 +122,8 @@ def test_causes_are_listed_and_explained(root: Path) -> None:
     async def talk(assistant: Assistant) -> None:
         listed = await assistant.ask("causes")
         assert [c["id"] for c in listed.data["causes"]] == [c.id for c in causes()]
+        needs = {c["id"]: c["needs"] for c in listed.data["causes"]}
+        assert needs["future_leak"] == [*cause("future_leak").needs_by_name] != []
         page = await assistant.ask("explain", id="label_offset")
         assert page.data["stage"] == "data"
         assert "When this verdict is wrong" in page.data["page"]

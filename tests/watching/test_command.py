@@ -12,8 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lossleuth.findings.data import Alignment
+from lossleuth.findings.gradient import CustomFunction, GradientTruth
+from lossleuth.findings.model import Leaks
+from lossleuth.findings.update import UpdateTruth
 from lossleuth.observe.steps.step_writer import WAIT
 from lossleuth.record.read import Record
+from lossleuth.record.recorded_steps import recorded_steps
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 # What a library prints of its own speed differs from run to run without us, too.
@@ -61,20 +66,22 @@ TAPED = dict.fromkeys((*_KNOWN, "trl_sft"), 1)
 
 def assert_taped_steps_are_healthy(record: Record, name: str) -> None:
     """On two recorded steps: true gradients, true updates, no leak, targets one ahead."""
-    taped = [event.data for event in record.events("tape")]
-    assert [found["step"] for found in taped] == [1, 3]
+    taped = recorded_steps(record, ["tape"])
+    assert [found.step for found in taped] == [1, 3]
     for found in taped:
-        for truth in found["gradient_truth"]:
-            assert truth["untested"] is None
-            assert truth["error"] < 10 * truth["floor"]
-            assert truth["error"] < (1e-2 if name == "amp" else 1e-5)
-        for call in found["functions"]:
-            assert call["untested"] is not None or call["error"] < 10 * call["floor"]
-        for update in found["updates"]:
-            assert update["error"] < 10 * update["floor"]
-        assert found["alignment"]["offset"] == TAPED[name]
+        assert not found.errored
+        assert found.all(GradientTruth) and not found.reasons(GradientTruth)
+        for truth in found.all(GradientTruth):
+            assert truth.error < 10 * truth.floor
+            assert truth.error < (1e-2 if name == "amp" else 1e-5)
+        for call in found.all(CustomFunction):
+            assert call.error < 10 * call.floor
+        assert not found.reasons(UpdateTruth)
+        for update in found.all(UpdateTruth):
+            assert update.error < 10 * update.floor
+        assert [alignment.offset for alignment in found.all(Alignment)] == [TAPED[name]]
         if TAPED[name] is not None:
-            assert (found["leaks"]["future"], found["leaks"]["batch"]) == (0, 0)
+            assert [(leaks.future, leaks.batch) for leaks in found.all(Leaks)] == [(0, 0)]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_what_only_looks_like_an_optimizer_is_left_alone(tmp_path: Path) -> None
     model = Model(2, 2)
     with lossleuth.watch(Wrapper([]), model, None, out=tmp_path / "run") as watching:
         train(2)
-    assert watching._watch.failures.sentence() is None
+    assert watching._watch.session.failures.sentence() is None
     record = lossleuth.Record.open(watching.directory)
     idle = [name for event in record.events("settings") for name in event.data["idle_optimizers"]]
     assert record.events("settings") and not {"Wrapper", "Model"} & {*idle}

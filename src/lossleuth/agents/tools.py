@@ -198,7 +198,7 @@ def _known(cause: Cause) -> dict[str, Any]:
         "id": cause.id,
         "stage": cause.stage.value,
         "summary": cause.summary,
-        "needs": list(cause.needs),
+        "needs": list(cause.needs_by_name),
         "overlaps": list(cause.overlaps),
     }
 
