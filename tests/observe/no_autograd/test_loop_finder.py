@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from any_finding import finding
 
+from lossleuth.findings.no_autograd import HandStep
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.observe.no_autograd.loop_finder import HandLoop
 from lossleuth.observe.session import Session
 from lossleuth.observe.stop import Limit, StopRun
 from lossleuth.tape.window import Window
 
 Step = Callable[[int], None]
+
+
+def hand_step(step: int, place: str, operation: str) -> RecordedStep:
+    """A recorded step whose loss is made at that place."""
+    made = replace(finding(HandStep, 1.0), loss_place=place, loss_operation=operation)
+    return RecordedStep(step, [made])
 
 
 class Watched:
@@ -24,13 +34,12 @@ class Watched:
         self.windows: list[Window] = []
         self.session = Session()
 
-        def look(window: Window) -> dict[str, Any]:
+        def look(window: Window) -> RecordedStep:
             made = next((op for op in window.tape.operations if op.name == "sin"), None)
             if made is None:
-                return {"hand_step": None}
+                return RecordedStep(window.step)
             self.windows.append(window)
-            step = {"loss": 1.0, "loss_place": str(made.place), "loss_operation": "sin"}
-            return {"hand_step": step}
+            return hand_step(window.step, str(made.place), "sin")
 
         def told(kind: str, data: dict[str, Any]) -> None:
             if kind == "step":
@@ -121,9 +130,9 @@ def test_the_loss_is_read_in_every_step_once_it_is_known() -> None:
     weight = torch.full((3,), 2.0)
     rows: list[dict[str, Any]] = []
 
-    def look(window: Window) -> dict[str, Any]:
+    def look(window: Window) -> RecordedStep:
         made = next(op for op in window.tape.operations if op.name == "sum")
-        return {"hand_step": {"loss": 1.0, "loss_place": str(made.place), "loss_operation": "sum"}}
+        return hand_step(window.step, str(made.place), "sum")
 
     def told(kind: str, data: dict[str, Any]) -> None:
         if kind == "step":
@@ -141,7 +150,7 @@ def test_the_loss_is_read_in_every_step_once_it_is_known() -> None:
 
 def test_it_ends_after_as_many_steps_as_were_wanted() -> None:
     step = simple()
-    loop = HandLoop((), Limit(steps=5), lambda _: {}, lambda *_: None, Session())
+    loop = HandLoop((), Limit(steps=5), lambda w: RecordedStep(w.step), lambda *_: None, Session())
     with pytest.raises(StopRun), loop:
         for turn in range(100):
             step(turn)

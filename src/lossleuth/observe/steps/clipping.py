@@ -105,6 +105,7 @@ def kept(value: Any, torch_tells: Handles | None = None) -> Any:
 
     None where there are several behind it.
 
+    >>> import torch
     >>> kept(torch.tensor(2.5)), kept(2.5)
     (2.5, 2.5)
     """

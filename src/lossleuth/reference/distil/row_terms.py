@@ -43,7 +43,7 @@ def check_temperature(temperature: float) -> None:
     >>> check_temperature(0.0)
     Traceback (most recent call last):
     ...
-    lossleuth.types.BadInput: expected a temperature above 0, found 0.0: change --temperature
+    lossleuth.types.errors.BadInput: expected a temperature above 0, found 0.0: change --temperature
     """
     if not temperature > 0:
         raise BadInput("a temperature above 0", f"{temperature}", "change --temperature")

@@ -40,7 +40,7 @@ def load_source(name: str, role: str) -> Source:
     >>> load_source("", "teacher")
     Traceback (most recent call last):
     ...
-    lossleuth.types.BadInput: expected a teacher, found none: give --teacher
+    lossleuth.types.errors.BadInput: expected a teacher, found none: give --teacher
     """
     if not name:
         raise BadInput(f"a {role}", "none", f"give --{role}")

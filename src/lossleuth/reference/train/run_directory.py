@@ -54,7 +54,7 @@ def naming(path: Path) -> Iterator[Path]:
     ...     raise OSError(28, "No space left on device")
     Traceback (most recent call last):
     ...
-    lossleuth.types.BadInput: expected room for full.bin, found No space left on device: make \
+    lossleuth.types.errors.BadInput: expected room for full.bin, found No space left on device: make \
 room or use another directory
     """
     try:
