@@ -54,8 +54,8 @@ def naming(path: Path) -> Iterator[Path]:
     ...     raise OSError(28, "No space left on device")
     Traceback (most recent call last):
     ...
-    lossleuth.types.errors.BadInput: expected room for full.bin, found No space left on device: make \
-room or use another directory
+    lossleuth.types.errors.BadInput: expected room for full.bin, found No space left on device: \
+make room or use another directory
     """
     try:
         yield path
