@@ -17,14 +17,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-import lossleuth
+from lossleuth.labs import cases
+from lossleuth.labs.lab.programs.planting import FOLDER as LAB
 from lossleuth.record.read import Record
 
-PACKAGE = Path(lossleuth.__file__).parent
-LAB = PACKAGE / "lab" / "programs"
+CASES = Path(cases.__path__[0])
 PROGRAMS: dict[str, list[str]] = {
     **{
-        f"case {name}": [str(PACKAGE / "cases" / f"{name}.py")]
+        f"case {name}": [str(CASES / f"{name}.py")]
         for name in ("rising_loss", "constant_loss", "always_clipped", "kahan", "run_three")
     },
     **{f"{host}, healthy": [str(LAB / f"{host}.py")] for host in ("plain", "hf_loop")},
