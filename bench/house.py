@@ -69,6 +69,7 @@ def largest(numbers: dict[str, int]) -> str:
 
 
 def attributes(node: ast.ClassDef) -> set[str]:
+    """What a class sets on itself."""
     return {
         part.attr
         for part in ast.walk(node)
@@ -80,6 +81,7 @@ def attributes(node: ast.ClassDef) -> set[str]:
 
 
 def fan_out(tree: ast.Module) -> int:
+    """How many modules of ours a module imports."""
     return len(
         {
             node.module

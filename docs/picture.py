@@ -15,6 +15,10 @@ from pathlib import Path
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
+from lossleuth.labs import cases
+
+CASES = cases.__path__[0]
+
 OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     "--hide-scrollbars",
@@ -39,7 +43,8 @@ def main(out: Path, case: str) -> None:
             driver.execute_script(
                 "for (const e of document.querySelectorAll('h1, header p, .answer, .place'))"
                 " for (const n of e.childNodes) if (n.nodeType === 3)"
-                " n.textContent = n.textContent.replace(/[^ ]*\\/lossleuth\\/cases\\//g, '')"
+                " n.textContent = n.textContent.replaceAll(arguments[0], '')",
+                f"{CASES}/",
             )
             found = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
         finally:

@@ -56,6 +56,8 @@ def tried(version: str) -> Row:
         if installed.returncode:
             return Row(version, "", "not installed", last_line(installed))
         (folder / "ready").touch()
+    # The torch is kept from an earlier time; what is tried is the code as it is now.
+    run([str(python), "-m", "pip", "install", "--no-deps", "--force-reinstall", "."])
     shown = run([str(python), "-c", "import torch; print(torch.__version__)"])
     missing = run([str(python), "-c", MISSING])
     demo = run([str(folder / "bin" / "lossleuth"), "demo"])

@@ -17,6 +17,8 @@ from lossleuth.native import library
 # Modules that several tests share are imported by their bare names; programs that tests run in
 # processes of their own are no tests.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+# The benches, which measure what some tests bound.
+sys.path.append(str(Path(__file__).parents[1]))
 collect_ignore = ["support", "programs"]
 
 # A shell that starts things in the background has them ignore Ctrl-C, and whatever they start does

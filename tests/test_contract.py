@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.house import attributes, fan_out
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "lossleuth"
 
@@ -68,29 +70,13 @@ def keeps_classes_small(path: Path, text: str) -> list[str]:
     return found
 
 
-def attributes(node: ast.ClassDef) -> set[str]:
-    """What a class sets on itself."""
-    return {
-        part.attr
-        for part in ast.walk(node)
-        if isinstance(part, ast.Attribute)
-        and isinstance(part.ctx, ast.Store)
-        and isinstance(part.value, ast.Name)
-        and part.value.id == "self"
-    }
-
-
 def leans_on_few(path: Path, text: str) -> list[str]:
     """No module imports more modules of ours than can be kept in mind."""
-    modules = {
-        node.module
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lossleuth")
-    }
+    count = fan_out(ast.parse(text))
     inside = path.is_relative_to(PACKAGE)
     name = path.relative_to(PACKAGE).as_posix() if inside else path.name
     allowed = WIDE_MODULES.get(name, MAX_IMPORTS)
-    return [f"{len(modules)} modules of ours"] if len(modules) > allowed else []
+    return [f"{count} modules of ours"] if count > allowed else []
 
 
 def names_many_arguments(path: Path, text: str) -> list[str]:

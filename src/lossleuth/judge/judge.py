@@ -17,7 +17,7 @@ from lossleuth.judge.judging import (
 )
 from lossleuth.judge.known_numbers import recognised
 from lossleuth.judge.learning import learning
-from lossleuth.judge.verdict import Answer, Verdict
+from lossleuth.judge.verdict import VerdictStatus, Verdict
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
@@ -114,7 +114,7 @@ def ranked(causes: Sequence[Cause], judgements: Judgements) -> list[str]:
     return [c.id for c in there]
 
 
-def status_of(order: Sequence[str], judgements: Judgements, *, learns: bool) -> Answer:
+def status_of(order: Sequence[str], judgements: Judgements, *, learns: bool) -> VerdictStatus:
     """The whole in one word: healthy only where nothing is there and the run is seen to learn."""
     statuses = {judgements[identifier].status for identifier in order}
     if Status.PROVEN in statuses:

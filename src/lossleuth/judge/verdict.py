@@ -25,7 +25,7 @@ SCHEMA = 1
 INTERNAL = frozenset(("trials_wanted",))
 ONLY_IN_DETAILS = frozenset(("cure", "cure_intervention"))
 
-Answer = Literal["proven", "suspected", "healthy", "cannot_tell"]
+VerdictStatus = Literal["proven", "suspected", "healthy", "cannot_tell"]
 
 
 class VerdictFile(TypedDict):
@@ -33,7 +33,7 @@ class VerdictFile(TypedDict):
 
     schema: int
     """Version of this form."""
-    status: Answer
+    status: VerdictStatus
     """The answer; healthy only where nothing is there and the run is seen to learn."""
     causes: list[dict[str, Any]]
     """What is there, the answer first: proven before suspected before benign."""
@@ -57,7 +57,7 @@ class VerdictFile(TypedDict):
 class Verdict:
     """The answer. `status` is proven, suspected, healthy or cannot_tell."""
 
-    status: Answer
+    status: VerdictStatus
     # The judgement of every cause by its id, in the order of the ladder.
     judgements: Mapping[str, Judgement]
     # The causes that are there, the answer first.
@@ -111,7 +111,7 @@ class Verdict:
         path = RunDirectory(directory).verdict
         try:
             known = json.loads(path.read_text(encoding="utf-8"))
-            if known["schema"] == SCHEMA and known["status"] in get_args(Answer):
+            if known["schema"] == SCHEMA and known["status"] in get_args(VerdictStatus):
                 return cls(
                     status=known["status"],
                     judgements={i: _judgement(found) for i, found in known["details"].items()},
