@@ -19,9 +19,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lossleuth.native.columns import COLUMNS
 from lossleuth.native.handles import handles
 from lossleuth.native.optimizer_pass import OptimizerPass
-from lossleuth.native.statistics import COLUMNS
 from lossleuth.observe.module_names import parameter_names
 from lossleuth.observe.provenance.value_origins import WeightSample
 from lossleuth.observe.steps.parameters.moments import moments_of
