@@ -29,7 +29,6 @@ LARGE_CLASSES = {
 }
 WIDE_MODULES = {
     "reference/distil/assembly.py": 22,
-    "observe/steps/observer.py": 19,
     "reference/distil/session.py": 19,
     "reference/train/session.py": 19,
 }
