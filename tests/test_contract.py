@@ -26,16 +26,11 @@ LONGEST_FILE = 400
 MAX_ATTRIBUTES, MAX_IMPORTS, MAX_POSITIONAL = 14, 17, 8
 # What is still larger, to be made smaller: nothing may join, and nothing may grow.
 LARGE_CLASSES = {
-    "ParameterPass": 26,
-    "RecordWriter": 17,
     "HandLoop": 16,
-    "ParameterTable": 16,
     "Session": 16,
 }
 WIDE_MODULES = {
     "reference/distil/assembly.py": 22,
-    "reference/train/commands.py": 20,
-    "observe/steps/observer.py": 19,
     "reference/distil/session.py": 19,
     "reference/train/session.py": 19,
 }

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from lossleuth.native import library as native
 from lossleuth.native.blocks import BLOCK, WHOLE
-from lossleuth.native.statistics import COLUMNS, ParameterPass
+from lossleuth.native.columns import COLUMNS
+from lossleuth.native.statistics import ParameterPass
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 ODD = [0.0, -0.0, 1e-45, -1e-40, 1.0, -1.0, 1e30, math.inf, -math.inf, math.nan]

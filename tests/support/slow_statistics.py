@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lossleuth.native.statistics import COLUMNS, ParameterPass
+from lossleuth.native.columns import COLUMNS
+from lossleuth.native.statistics import ParameterPass
 
 Row = dict[str, float]
 Case = dict[str, Any]

@@ -56,7 +56,7 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Print the true loss of a checkpoint, in nats per token."""
-    from lossleuth.reference.train.commands import run_evaluation
+    from lossleuth.reference.train.finished_run import run_evaluation
 
     run_evaluation(run, [*(data or []), *(files or [])], as_json=json)
 
@@ -80,7 +80,7 @@ def generate(
     cache: Annotated[bool, typer.Option(help="cache keys and values: same tokens, faster")] = True,
 ) -> None:
     """Generate text with a trained model."""
-    from lossleuth.reference.train.commands import run_generation
+    from lossleuth.reference.train.finished_run import run_generation
 
     run_generation(run, prompt, tokens, temperature, top_k, top_p, seed, cached=cache)
 

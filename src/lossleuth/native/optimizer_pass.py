@@ -38,12 +38,11 @@ class OptimizerPass(ParameterPass):
         """
         if self._torch is None:
             return False
-        step, threads = self._step + 1, self._threads_for(self._before_elements)
+        step, threads = self._step + 1, self._threads_for(self._layout.before_elements)
         found = self._torch.before_step(*self._addresses, step, threads, parameters, groups, NAMES)
         if found is None:
             return False
-        self._forget()
-        self._step, self.reasons = step, {}
+        self._step, self.reasons, self._unread = step, {}, None
         self._parameters, self._gradients = parameters, found
         return True
 
@@ -51,9 +50,11 @@ class OptimizerPass(ParameterPass):
         self, groups: list[dict[str, Any]], state: dict[Any, Any]
     ) -> tuple[bytes, bytes] | None:
         """As `after_update` for an optimizer like Adam: `results`, and ages; None if it is not."""
-        if self._torch is None or self._uncopied or not self._parameters:
+        if self._torch is None or not self._parameters:
             return None
-        threads = self._threads_for(self._after_elements)
+        if self._unread is not None and self._unread.uncopied:
+            return None
+        threads = self._threads_for(self._layout.after_elements)
         parameters = list(self._parameters)
         found = self._torch.after_step(
             *self._addresses, self._step, threads, parameters, groups, state, NAMES
@@ -64,6 +65,7 @@ class OptimizerPass(ParameterPass):
 
     def _lay_out(self, parameters: Sequence[Tensor]) -> None:
         super()._lay_out(parameters)
-        self._addresses = Plan(self._plan_address, self._table.parameters.places.expected)
+        column = self._layout.table.parameters
+        self._addresses = Plan(self._layout.plan_address, column.places.expected)
         # A single number may be still to be negated, which nobody asks in one call.
-        self._torch = None if self._table.parameters.has_singles else handles()
+        self._torch = None if column.has_singles else handles()

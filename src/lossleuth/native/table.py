@@ -53,6 +53,7 @@ class MemoryTable:
         self.gradients = Column(self.fields, GRADIENT)
         self.first = Column(self.fields, FIRST)
         self.second = Column(self.fields, SECOND)
+        self.thresholds_address = self.fields[THRESHOLD].ctypes.data
         self._types = self.fields[TYPE_OF[PARAMETER]]
 
         room = np.zeros(len(counts), np.int64)

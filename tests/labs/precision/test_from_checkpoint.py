@@ -12,8 +12,8 @@ from rich.console import Console
 
 from lossleuth.labs.precision.from_checkpoint import next_step
 from lossleuth.reference.train.checkpoint import load_checkpoint
-from lossleuth.reference.train.commands import own_data
 from lossleuth.reference.train.data import BatchOrder, make_batch
+from lossleuth.reference.train.finished_run import own_data
 from lossleuth.reference.train.loop import make_optimizer
 from lossleuth.reference.train.loss import mean_loss
 from lossleuth.reference.train.session import Session

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from lossleuth.labs.precision.step import Step, most_rows
 from lossleuth.reference.train.checkpoint import Checkpoint, load_checkpoint
-from lossleuth.reference.train.commands import own_data
 from lossleuth.reference.train.data import IGNORED, Batch, BatchOrder, make_batch
+from lossleuth.reference.train.finished_run import own_data
 from lossleuth.reference.train.loss import supervised_count
 from lossleuth.reference.train.precision import autocast
 from lossleuth.reference.train.resume import saved_settings

@@ -24,10 +24,8 @@ from lossleuth.observe.steps.phases import Phases
 from lossleuth.observe.steps.recording import Recording
 from lossleuth.observe.steps.run_log import RunLog
 from lossleuth.observe.steps.step import StepWindow
-from lossleuth.observe.steps.step_writer import ClosedStep
 from lossleuth.observe.steps.tokens.batches import Batches
 from lossleuth.observe.steps.trace_origins import Known, SeenSettings, origins
-from lossleuth.observe.steps.updates.missing_update import unfinished
 from lossleuth.observe.steps.updates.unseen import UnseenUpdates
 from lossleuth.places import reading_place, user_place
 from lossleuth.record.write import RecordWriter
@@ -252,14 +250,14 @@ class Observer:
         now -= self.phases.run_began
         number, self.steps = self.steps, self.steps + 1
         self._window = StepWindow(now, is_sampled(self.steps))
-        self._log.add(ClosedStep(number, window, now, own, measured))
+        self._log.add(number, window, now, own, measured)
         self._end_tape(number)
         self.recording.begin(self.steps)
         if self._activations:
             self._log.event("activations", self._activations.take(number))
 
     def _end_tape(self, step: int) -> None:
-        found = self.recording.end(step, self._table.name_of)
+        found = self.recording.end(step, self._table.parameters.name_of)
         if found is not None:
             self._log.event(found.part, found.plain())
 
@@ -273,7 +271,7 @@ class Observer:
         """Say which of these files the first weights and tokens stand in."""
         self._log.event("floors", self._batches.floors())
         schedulers = list(self.made.schedulers)
-        known = Known(self._table.samples, self._batches, self._seen, schedulers)
+        known = Known(self._table.parameters.samples, self._batches, self._seen, schedulers)
         self._log.event("origins", origins(known, files))
 
     @guarded
@@ -283,8 +281,7 @@ class Observer:
         # Also a step whose update never came.
         self._end_tape(self.steps)
         if not self._window.empty:
-            made = self.made.optimizers, self.made.places
-            self._log.event("unfinished", unfinished(self._window, *made, self.unseen.resting))
+            self._log.event("unfinished", self.unseen.missing(self._window, self.made.places))
         failures = self.session.failures.sentence()
         self._log.end(
             reason

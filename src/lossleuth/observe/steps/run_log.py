@@ -10,8 +10,9 @@ import torch
 
 from lossleuth.observe.steps.instances import Instances
 from lossleuth.observe.steps.parameters.readings import READINGS
-from lossleuth.observe.steps.parameters.table import ParameterTable
+from lossleuth.observe.steps.parameters.table import Measured, ParameterTable
 from lossleuth.observe.steps.settings import ChangedSettings, resolved_settings
+from lossleuth.observe.steps.step import StepWindow
 from lossleuth.observe.steps.step_writer import ClosedStep, ClosedSteps
 from lossleuth.record.write import RecordWriter
 
@@ -38,9 +39,11 @@ class RunLog:
                 self._writer = self._writer or self._open_writer()
         return self._writer
 
-    def add(self, step: ClosedStep) -> None:
-        """Write a step, now or with the next ones."""
-        self._closed.add(step)
+    def add(
+        self, number: int, window: StepWindow, ended: float, own: float, measured: list[Measured]
+    ) -> None:
+        """Write a step that has ended, now or with the next ones."""
+        self._closed.add(ClosedStep(number, window, ended, own, measured))
 
     def event(self, kind: str, data: dict[str, Any]) -> None:
         """Write something that is not a step, after the steps before it."""
@@ -49,8 +52,8 @@ class RunLog:
 
     def declare_parameters(self) -> None:
         """Name the parameters that are new since the last time."""
-        if self._table.version != self._declared:
-            self._declared, names, sizes = self._table.declared()
+        if self._table.parameters.version != self._declared:
+            self._declared, names, sizes = self._table.parameters.declared()
             # Those that ended before know nothing of the new ones.
             self._closed.write()
             self.writer.parameters(names, sizes, READINGS)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossleuth.native.statistics import COLUMNS
+from lossleuth.native.columns import COLUMNS
 
 Matrix = NDArray[np.float64]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from lossleuth.observe.steps.parameters.table import ParameterTable
+from lossleuth.observe.steps.step import StepWindow
+from lossleuth.observe.steps.updates.missing_update import unfinished
 from lossleuth.observe.steps.updates.unchanged import Resting
 
 # Backward passes without an optimizer's step after which updates by hand are looked for.
@@ -50,6 +52,10 @@ class UnseenUpdates:
         for _ in found:
             self.when_found()
         return found
+
+    def missing(self, window: StepWindow, made_at: Mapping[Any, str]) -> dict[str, Any]:
+        """What is known of a last step whose update never came."""
+        return unfinished(window, self._made, made_at, self.resting)
 
     def optimizer_updated(self) -> None:
         """A hook has told of an update."""
