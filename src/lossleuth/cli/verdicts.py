@@ -44,7 +44,7 @@ def run(
 ) -> None:
     """Find out why a training script does not learn; prove it.
 
-    Exit code 1: a cause is proven or suspected. 0: healthy, or cannot tell. 2: nothing to judge.
+    Exit code 1: a cause is proven or suspected. 0: healthy, or cannot run_demo. 2: nothing to judge.
     """
     if not json:
         typer.echo(f"lossleuth {__version__}: {script}", err=True)
@@ -86,9 +86,9 @@ def demo(
     out: Out = None,
 ) -> None:
     """Run it on a failed training that fooled its authors."""
-    from lossleuth.labs.cases.telling import tell
+    from lossleuth.labs.cases.demo import run_demo
 
-    tell(case, out, typer.echo)
+    run_demo(case, out, typer.echo)
 
 
 @app.command(rich_help_panel=Group.CAUSES)

@@ -34,10 +34,10 @@ def recorded_ranges(directory: Path) -> list[RecordedRange]:
     return ranges
 
 
-def told_recorded(directory: Path, ranges: Sequence[RecordedRange]) -> Iterator[str]:
+def recorded_lines(directory: Path, ranges: Sequence[RecordedRange]) -> Iterator[str]:
     """The ranges as lines of text.
 
-    >>> for line in told_recorded(Path("run"), [RecordedRange("gradients", 2.0, 0.1, 1e-9)]):
+    >>> for line in recorded_lines(Path("run"), [RecordedRange("gradients", 2.0, 0.1, 1e-9)]):
     ...     print(line)
     Range of what run has recorded; a record keeps sizes, no logits
       tensors              largest  loudest quietest  f16 bf16  quietest in float16

@@ -9,8 +9,8 @@ import pytest
 
 from lossleuth.examiner import commands
 from lossleuth.judge.verdict import Verdict
+from lossleuth.labs.cases.demo import run_demo
 from lossleuth.labs.cases.stories import STORIES, Story, story
-from lossleuth.labs.cases.telling import tell
 from lossleuth.types.errors import BadInput
 from lossleuth.types.judgement import Judgement, Status
 
@@ -32,7 +32,7 @@ def told(
         return verdict, folder
 
     monkeypatch.setattr(commands, "examine_script", examine)
-    return tell(of.name, Path("out"), shown.append), shown, examined
+    return run_demo(of.name, Path("out"), shown.append), shown, examined
 
 
 @pytest.mark.parametrize("of", STORIES, ids=lambda s: s.name)
@@ -74,4 +74,4 @@ def test_a_belief_that_was_not_refuted_is_not_said_to_be(
 
 def test_an_unknown_case_is_refused_with_the_known_ones() -> None:
     with pytest.raises(BadInput, match=r"'gone'.*rising_loss, always_clipped"):
-        tell("gone", None, print)
+        run_demo("gone", None, print)
