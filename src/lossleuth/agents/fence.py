@@ -54,7 +54,7 @@ class Fence:
             except OSError as error:
                 found = f"{directory}: {error.strerror}"
                 raise BadInput(
-                    "a writable directory", found, "free disk space or change its permissions"
+                    "a writable directory", found, "check disk space and permissions"
                 ) from None
 
     def _inside(self, given: str, expected: str) -> Path:

@@ -44,7 +44,7 @@ def run(
 ) -> None:
     """Find out why a training script does not learn; prove it.
 
-    Exit code 1: a cause is proven or suspected. 0: healthy, or cannot run_demo. 2: nothing to judge.
+    Exit code 1: a cause is proven or suspected. 0: healthy, or cannot tell. 2: nothing to judge.
     """
     if not json:
         typer.echo(f"lossleuth {__version__}: {script}", err=True)

@@ -17,8 +17,8 @@ from lossleuth.labs.precision.step import Step
 
 # An error is irrelevant while it raises the step's noise by less than this share; errors add up as
 # squares do.
-LEAST_ADDED = 0.01
-IRRELEVANT = math.sqrt((1 + LEAST_ADDED) ** 2 - 1)
+MAX_ADDED_NOISE = 0.01
+IRRELEVANT = math.sqrt((1 + MAX_ADDED_NOISE) ** 2 - 1)
 
 BELOW = "irrelevant below the step's own noise"
 
