@@ -25,9 +25,7 @@ MAX_ATTRIBUTES, MAX_IMPORTS, MAX_POSITIONAL = 14, 17, 8
 # What is still larger, to be made smaller: nothing may join, and nothing may grow.
 LARGE_CLASSES = {
     "ParameterPass": 26,
-    "RecordWriter": 17,
     "HandLoop": 16,
-    "ParameterTable": 16,
     "Session": 16,
 }
 WIDE_MODULES = {

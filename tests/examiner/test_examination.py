@@ -34,7 +34,7 @@ def examined(
     news: list[str | RuledOut] = []
     request = Request("train.py", folder / "out", **{"steps": 30, "budget": 60.0, **more})
     examination = Examination(executor, request, news.append, causes)
-    return examination.run(), examination, [str(news) for news in told]
+    return examination.run(), examination, [str(item) for item in news]
 
 
 def flat(plan: RunSpec) -> list[float]:

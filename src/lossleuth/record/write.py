@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from lossleuth.record import frames, payloads, values
 from lossleuth.record.claim import claim
 from lossleuth.record.frames import Kind
+from lossleuth.record.shortfall import Shortfall
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 
@@ -66,12 +67,8 @@ class RecordWriter:
 
     def __init__(self, directory: Path, descriptor: int, warn: Callable[[str], None]) -> None:
         self.directory = directory
-        self.lost = 0
-        """How many frames could not be written."""
-        self.unrecorded = 0
-        """How many values and matrices had to be left out of frames that were written."""
+        self._shortfall = Shortfall(directory, warn)
         self._descriptor: int | None = descriptor
-        self._warn = warn
         self._process = os.getpid()
         # Reentrant: a signal handler may record the end while a step is being written.
         self._lock = threading.RLock()
@@ -85,9 +82,6 @@ class RecordWriter:
         self._whole = 0
         self._torn = False
         self._next_look = 0.0
-        self._why_gone: str | None = None
-        self._why_lost: str | None = None
-        self._why_unrecorded: str | None = None
         _writers.add(self)
 
     @classmethod
@@ -102,7 +96,7 @@ class RecordWriter:
         try:
             frame = frames.encode(Kind.HEADER, writer._json(header))
         except Exception as error:
-            writer._leave_out(f"the header ({_in_words(error)})")
+            writer._shortfall.leave_out(f"the header ({_in_words(error)})")
             frame = frames.encode(Kind.HEADER, b"{}")
         writer._owed["header"] = frame
         writer._pay(writer._descriptor)
@@ -161,23 +155,26 @@ class RecordWriter:
                 os.close(descriptor)
 
     @property
+    def lost(self) -> int:
+        """How many frames could not be written."""
+        return self._shortfall.lost
+
+    @property
+    def unrecorded(self) -> int:
+        """How many values and matrices had to be left out of frames that were written."""
+        return self._shortfall.unrecorded
+
+    @property
     def trouble(self) -> str | None:
         """One sentence on what the record lacks and why; None if it is complete."""
-        said = []
-        if self.lost:
-            said.append(f"misses {self.lost} frames: {self._why_gone or self._why_lost}")
-        elif self._why_gone:
-            said.append(self._why_gone)
-        if self.unrecorded:
-            said.append(f"misses {self.unrecorded} values, the first: {self._why_unrecorded}")
-        return f"the record in {self.directory} {', and '.join(said)}" if said else None
+        return self._shortfall.sentence
 
     def _json(self, value: Mapping[str, Any]) -> bytes:
         if not isinstance(value, Mapping):
             raise TypeError(f"a mapping was expected, found {type(value).__name__}")
         encoded, left_out = values.encode_json(value)
         for what in left_out:
-            self._leave_out(what)
+            self._shortfall.leave_out(what)
         return encoded
 
     def _step(self, scalars: Mapping[str, Any], matrix: NDArray[Any] | None) -> bytes:
@@ -198,7 +195,7 @@ class RecordWriter:
                 raise ValueError("a matrix whose parameters were not declared")
             return payloads.matrix_bytes(matrix, self._table)
         except ValueError as error:
-            self._leave_out(str(error))
+            self._shortfall.leave_out(str(error))
             return b""
 
     def _append(self, *ready: bytes) -> None:
@@ -245,7 +242,7 @@ class RecordWriter:
                 self._heal(descriptor, start)
             if not isinstance(error, OSError):
                 raise
-            self._explain(error.strerror or str(error))
+            self._shortfall.explain(error.strerror or str(error))
             return False
         return True
 
@@ -265,38 +262,18 @@ class RecordWriter:
         whole = self._whole
         found = os.fstat(descriptor)
         if found.st_nlink == 0:
-            self._why_gone = "was deleted during the run"
+            self._shortfall.gone("was deleted during the run")
+            self.close()
         elif found.st_size < whole:
-            self._why_gone = "was cut short by another program"
+            self._shortfall.gone("was cut short by another program")
+            self.close()
         elif found.st_size > whole:
             self._heal(descriptor, whole)
-        if self._why_gone:
-            self._tell(f"the record in {self.directory} {self._why_gone}")
-            self.close()
 
     def _miss(self, why: str | None, count: int = 1) -> None:
-        """Count frames that were lost."""
-        self.lost += count
+        """Count frames that were lost, and note the gap before the next one."""
         self._gap += count
-        if why is not None:
-            self._explain(why)
-
-    def _explain(self, why: str) -> None:
-        """Say once why frames are lost."""
-        if self._why_lost is None and self._why_gone is None:
-            self._why_lost = why
-            self._tell(f"the record in {self.directory} misses frames: {why}")
-
-    def _leave_out(self, what: str) -> None:
-        """Count a value that cannot be recorded."""
-        self.unrecorded += 1
-        if self._why_unrecorded is None:
-            self._why_unrecorded = what
-            self._tell(f"the record in {self.directory} misses values: {what}")
-
-    def _tell(self, sentence: str) -> None:
-        with contextlib.suppress(Exception):
-            self._warn(f"{sentence}; training goes on")
+        self._shortfall.miss(why, count)
 
 
 def _in_words(error: Exception) -> str:

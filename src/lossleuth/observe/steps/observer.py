@@ -259,7 +259,7 @@ class Observer:
             self._log.event("activations", self._activations.take(number))
 
     def _end_tape(self, step: int) -> None:
-        found = self.recording.end(step, self._table.name_of)
+        found = self.recording.end(step, self._table.parameters.name_of)
         if found is not None:
             self._log.event(found.part, found.plain())
 
@@ -273,7 +273,7 @@ class Observer:
         """Say which of these files the first weights and tokens stand in."""
         self._log.event("floors", self._batches.floors())
         schedulers = list(self.made.schedulers)
-        known = Known(self._table.samples, self._batches, self._seen, schedulers)
+        known = Known(self._table.parameters.samples, self._batches, self._seen, schedulers)
         self._log.event("origins", origins(known, files))
 
     @guarded

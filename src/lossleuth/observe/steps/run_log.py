@@ -49,8 +49,8 @@ class RunLog:
 
     def declare_parameters(self) -> None:
         """Name the parameters that are new since the last time."""
-        if self._table.version != self._declared:
-            self._declared, names, sizes = self._table.declared()
+        if self._table.parameters.version != self._declared:
+            self._declared, names, sizes = self._table.parameters.declared()
             # Those that ended before know nothing of the new ones.
             self._closed.write()
             self.writer.parameters(names, sizes, READINGS)

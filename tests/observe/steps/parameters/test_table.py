@@ -24,7 +24,7 @@ def column(matrix: np.ndarray[tuple[int, int], np.dtype[np.float64]], name: str)
 
 
 def taken(table: ParameterTable) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    (matrix,) = table.matrices_of([table.take_measured()], len(table.names))
+    (matrix,) = table.matrices_of([table.take_measured()], len(table.parameters.names))
     return matrix
 
 
@@ -39,10 +39,10 @@ def test_parameters_of_several_optimizers_share_one_table() -> None:
     a, b, c = weights(2, 3, 4)
     table = ParameterTable()
     stepped(table, torch.optim.SGD([a, b], lr=0.5))
-    assert table.version == 1
+    assert table.parameters.version == 1
     stepped(table, torch.optim.Adam([c], lr=0.5))
-    assert table.version == 2
-    assert table.sizes == [2, 3, 4]
+    assert table.parameters.version == 2
+    assert table.parameters.sizes == [2, 3, 4]
     matrix = taken(table)
     assert column(matrix, "update_rms") == pytest.approx([0.5, 0.5, 0.5])
     assert column(matrix, "age")[2] == 1
@@ -56,8 +56,8 @@ def test_an_optimizer_made_anew_keeps_the_rows() -> None:
         optimizer = torch.optim.Adam(held, lr=0.1)
         stepped(table, optimizer)
         assert column(taken(table), "age") == [1, 1]
-    assert table.version == 1
-    assert len(table.names) == 2
+    assert table.parameters.version == 1
+    assert len(table.parameters.names) == 2
 
 
 def test_models_that_were_thrown_away_are_not_kept_alive() -> None:

@@ -22,7 +22,7 @@ def test_without_an_optimizer_they_are_looked_for_at_once() -> None:
     unseen = UnseenUpdates(table, [])
     assert unseen.are_looked_for
     unseen.backward_begins([weight.sum()])
-    assert len(table.names) == 1
+    assert len(table.parameters.names) == 1
     assert unseen.resting is None
 
 
@@ -31,9 +31,9 @@ def test_with_one_they_are_looked_for_after_some_patience() -> None:
     unseen = UnseenUpdates(table, [torch.optim.SGD([weight], lr=0.1)])
     for _ in range(MAX_BACKWARDS_WITHOUT_STEP):
         unseen.backward_begins([weight.sum()])
-    assert table.names == []
+    assert table.parameters.names == []
     unseen.backward_begins([weight.sum()])
-    assert len(table.names) == 1
+    assert len(table.parameters.names) == 1
 
 
 def test_an_update_that_is_told_begins_patience_anew() -> None:
@@ -43,7 +43,7 @@ def test_an_update_that_is_told_begins_patience_anew() -> None:
         unseen.backward_begins([weight.sum()])
     unseen.optimizer_updated()
     unseen.backward_begins([weight.sum()])
-    assert table.names == []
+    assert table.parameters.names == []
 
 
 def test_an_update_that_is_told_ends_the_search_unless_others_are_not() -> None:

@@ -7,7 +7,6 @@ still has the same rows.
 from __future__ import annotations
 
 import math
-import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,8 +21,7 @@ from torch import Tensor
 from lossleuth.native.handles import handles
 from lossleuth.native.optimizer_pass import OptimizerPass
 from lossleuth.native.statistics import COLUMNS
-from lossleuth.observe.module_names import parameter_names
-from lossleuth.observe.provenance.value_origins import WeightSample
+from lossleuth.observe.steps.parameters.known import KnownParameters
 from lossleuth.observe.steps.parameters.moments import moments_of
 from lossleuth.observe.steps.parameters.readings import (
     READINGS,
@@ -67,17 +65,12 @@ Measured = tuple[_Rows, bytes, bytes]
 
 
 class ParameterTable:
-    """Knows every parameter that was updated so far, in the order of first sight."""
+    """Measures every update, by an optimizer or by hand, and keeps what it found until taken."""
 
     def __init__(self) -> None:
-        self.names: list[str] = []
-        self.sizes: list[int] = []
-        self.samples: dict[str, WeightSample] = {}
-        self.version = 0
+        self.parameters = KnownParameters()
         # How many optimizers have ever made an update.
         self.optimizers_seen = 0
-        self._rows: dict[int, tuple[int, weakref.ref[Tensor]]] = {}
-        self._growing = threading.RLock()
         # Optimizers that have made an update and are still there, by their identity.
         self.known: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
         # Those whose steps are compiled with the program.
@@ -179,15 +172,6 @@ class ParameterTable:
 
     # rows
 
-    def name_of(self, parameter: Tensor) -> str | None:
-        """The name of a parameter that was updated."""
-        return self.names[self._rows[id(parameter)][0]] if self._is_known(parameter) else None
-
-    def declared(self) -> tuple[int, list[str], list[int]]:
-        """The version of the table, and names and sizes of all parameters in it."""
-        with self._growing:
-            return self.version, list(self.names), list(self.sizes)
-
     def take_measured(self) -> list[Measured]:
         """What was measured since the last time."""
         taken, self._measured = self._measured, []
@@ -225,7 +209,7 @@ class ParameterTable:
         group = self._groups.get(key)
         if group is None or not _are_same(group.parameters, parameters):
             sizes = [parameter.numel() for parameter in parameters]
-            rows = _Rows(self._rows_of(parameters), sizes)
+            rows = _Rows(self.parameters.rows_of(parameters), sizes)
             group = _Group(list(parameters), OptimizerPass(parameters), rows)
         self._latest = self._groups[key] = group
         # A script may make model after model; only the latest are kept alive by us.
@@ -233,33 +217,6 @@ class ParameterTable:
             del self._groups[next(iter(self._groups))]
         return group
 
-    def _rows_of(self, parameters: list[Tensor]) -> NDArray[np.intp]:
-        """The row of each parameter; new ones are named and declared."""
-        # A program may train in several threads.
-        with self._growing:
-            new = [p for p in parameters if not self._is_known(p)]
-            if new:
-                for name, parameter in zip(parameter_names(new), new, strict=True):
-                    self._rows[id(parameter)] = (len(self.names), weakref.ref(parameter))
-                    self.names.append(_unused(name, self.names))
-                    self.samples[self.names[-1]] = WeightSample.of(parameter)
-                    self.sizes.append(parameter.numel())
-                self.version += 1
-            return np.array([self._rows[id(p)][0] for p in parameters], np.intp)
-
-    def _is_known(self, parameter: Tensor) -> bool:
-        known = self._rows.get(id(parameter))
-        return known is not None and known[1]() is parameter
-
 
 def _are_same(some: list[Tensor], others: list[Tensor]) -> bool:
     return len(some) == len(others) and all(map(is_, some, others))
-
-
-def _unused(name: str, names: list[str]) -> str:
-    if name not in names:
-        return name
-    number = 2
-    while f"{name} #{number}" in names:
-        number += 1
-    return f"{name} #{number}"
