@@ -178,7 +178,7 @@ def test_what_cannot_be_run_is_reported_and_leaves_the_server_well(root: Path) -
         # Nothing was run: nothing is left behind.
         assert list((root / "runs").iterdir()) == []
         other = await assistant.ask("run", script="other.py", budget=10)
-        assert other.is_error and "did not come to import torch" in other.text
+        assert other.is_error and "did not import torch" in other.text
         few = await assistant.ask("run", script="train.py", steps=0)
         assert few.is_error and "greater than or equal to 1" in few.text
         assert not (await assistant.ask("causes")).is_error

@@ -156,7 +156,7 @@ def test_the_first_step_that_goes_wrong_is_recorded_in_a_second_run(tmp_path: Pa
     ("executor", "said"),
     [
         (Recorded(lambda plan: []), r"no training step in train.py \(it ended with: the last line"),
-        (Silent(flat), "did not come to import torch; it ended with: ImportError: no torch"),
+        (Silent(flat), "did not import torch; it ended with: ImportError: no torch"),
     ],
 )
 def test_what_does_not_train_is_refused_in_one_sentence(

@@ -345,4 +345,4 @@ def test_spawned_processes_are_recorded_beside_the_run_and_forked_ones_write_not
     assert len(Record.open(tmp_path / "r").steps) == 7
     logs = sorted((tmp_path / "r" / "processes").glob("*"))
     assert sorted(len(Record.open(log).steps) for log in logs) == [2, 3]
-    assert "2 processes that it started were recorded beside it" in output.stderr
+    assert "2 child processes were also recorded" in output.stderr

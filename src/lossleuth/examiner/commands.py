@@ -1,4 +1,4 @@
-"""What the commands `run`, `causes` and `explain` do."""
+"""Carries out the commands `run`, `causes` and `explain`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def printed_between(directory: Path, stretch: Sequence[int] | None) -> list[Prin
             text = stream.read(max(0, end - begin))
     except OSError:
         return []
-    # Output that was thrown away because it was too much is no output.
+    # Output over the limit was discarded and cannot be read.
     return numbers_in(text) if len(text) == end - begin else []
 
 

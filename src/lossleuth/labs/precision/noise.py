@@ -1,4 +1,4 @@
-"""Whether an error matters: against what the step is uncertain by anyway.
+"""Whether an error matters, compared with the noise of the step itself.
 
 The gradient of a batch is a sample. Two halves of the batch differ, and half their difference is
 how far the whole is from the gradient of all data. An error that adds next to nothing to that
