@@ -17,7 +17,7 @@ def test_versions_threads_devices_kernels_and_directory_are_told(tmp_path: Path)
     assert found["threads"].startswith(str(torch.get_num_threads()))
     assert "cpu" in found["devices"]
     assert found["native kernels"] == "present" or found["native kernels"].startswith("absent, ")
-    assert found["run directory"].endswith("can be written to")
+    assert found["run directory"].endswith("is writable")
     assert not (tmp_path / "runs").exists()
 
 
@@ -27,7 +27,7 @@ def test_kernels_that_are_switched_off_are_told_with_the_reason(
     reason = "switched off by LOSSLEUTH_NATIVE=0"
     monkeypatch.setattr(doctor, "why_absent", lambda: reason)
     found = dict(findings(tmp_path / "runs"))
-    assert found["native kernels"] == f"absent, torch instead: {reason}"
+    assert found["native kernels"] == f"absent, using torch: {reason}"
 
 
 def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:

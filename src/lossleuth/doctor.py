@@ -22,7 +22,7 @@ PACKAGES = (
 
 
 def findings(runs: Path) -> Iterator[tuple[str, str]]:
-    """Names of things, each with what was found."""
+    """Each item with what was found."""
     yield "lossleuth", lossleuth.__version__
     yield "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     for package in PACKAGES:
@@ -30,7 +30,7 @@ def findings(runs: Path) -> Iterator[tuple[str, str]]:
     yield "cores", f"{len(os.sched_getaffinity(0))} usable of {os.cpu_count()}"
     yield from _torch()
     absent = why_absent()
-    yield "native kernels", "present" if absent is None else f"absent, torch instead: {absent}"
+    yield "native kernels", "present" if absent is None else f"absent, using torch: {absent}"
     yield "compiler", shutil.which("g++") or "no g++: `lossleuth train --compile` does not work"
     yield "run directory", _run_directory(runs)
 
@@ -48,7 +48,7 @@ def _torch() -> Iterator[tuple[str, str]]:
     except Exception as error:  # a broken installation is a finding, not a crash
         yield "devices", f"torch cannot be imported: {error}"
         return
-    yield "threads", f"{torch.get_num_threads()} in an operation"
+    yield "threads", f"{torch.get_num_threads()} per operation"
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     yield "devices", ", ".join(["cpu", *names])
 
@@ -61,4 +61,4 @@ def _run_directory(runs: Path) -> str:
         return str(refusal)
     if not existed and sys.platform != "win32":
         runs.rmdir()
-    return f"{runs} can be written to"
+    return f"{runs} is writable"

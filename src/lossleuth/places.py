@@ -1,4 +1,4 @@
-"""Which line of the user's own code is at work."""
+"""Finds the line of the user's code that is running."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The names of everything in a run directory, and where a new one goes.
 
 A watched run lies in its directory itself. An examined one has a folder for each look and each
-trial, and what was said in the end beside them.
+trial, and the verdict beside them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RunDirectory:
 
     @property
     def overfit(self) -> Path:
-        """The trial of learning one batch."""
+        """The trial that overfits one batch."""
         return self.path / _TRIALS / _OVERFIT
 
     def trial_records(self) -> list[Path]:
@@ -87,7 +87,7 @@ class RunDirectory:
 
     @property
     def verdict(self) -> Path:
-        """What was said."""
+        """The verdict."""
         return self.path / VERDICT
 
     def report(self, form: str) -> Path:
@@ -110,7 +110,7 @@ def of_evaluations(look: Path) -> Path:
 
 
 def dated_directory() -> Path:
-    """Where a run goes that was given no place."""
+    """The directory of a run without --out."""
     return Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
 
 
@@ -125,7 +125,7 @@ def has_anything(directory: Path) -> bool:
 
 
 def free_directory(wanted: Path, in_use: Callable[[Path], bool] = has_anything) -> Path:
-    """The directory that was asked for or, where that is in use, the next free name."""
+    """The requested directory or, if that is in use, the next free name."""
     directory, number = wanted, 1
     while True:
         if directory.exists() and not directory.is_dir():

@@ -118,5 +118,5 @@ def test_no_run_is_made_outside(root: Path) -> None:
 def test_a_place_that_cannot_be_written_to_is_refused(root: Path) -> None:
     (root / "runs").rename(root / "old")
     (root / "runs").write_text("")
-    with pytest.raises(BadInput, match="can be written to"):
+    with pytest.raises(BadInput, match="expected a writable directory"):
         Fence(root).new_run()

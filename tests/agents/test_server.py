@@ -168,7 +168,7 @@ def test_a_gradient_is_checked_and_given_up_at_its_budget(root: Path) -> None:
     with_assistant(root, talk)
 
 
-def test_what_cannot_be_run_is_told_and_leaves_the_server_well(root: Path) -> None:
+def test_what_cannot_be_run_is_reported_and_leaves_the_server_well(root: Path) -> None:
     (root / "bad.py").write_text("def f(:\n")
     (root / "other.py").write_text("print('no torch here')\n")
 
@@ -178,7 +178,7 @@ def test_what_cannot_be_run_is_told_and_leaves_the_server_well(root: Path) -> No
         # Nothing was run: nothing is left behind.
         assert list((root / "runs").iterdir()) == []
         other = await assistant.ask("run", script="other.py", budget=10)
-        assert other.is_error and "did not come to import torch" in other.text
+        assert other.is_error and "did not import torch" in other.text
         few = await assistant.ask("run", script="train.py", steps=0)
         assert few.is_error and "greater than or equal to 1" in few.text
         assert not (await assistant.ask("causes")).is_error
@@ -218,15 +218,15 @@ def pid_in(root: Path) -> int:
 def test_a_run_that_takes_too_long_is_given_up(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "sleep.py").write_text(SLEEPER)
     # 5 s, where lossleuth itself would wait for a minute.
-    monkeypatch.setattr(tools, "OVERTIME", -85.0)
+    monkeypatch.setattr(tools, "OVERTIME_SECONDS", -85.0)
 
     async def talk(assistant: Assistant) -> None:
         late = await assistant.ask("run", script="sleep.py", budget=60)
         assert late.is_error
         (directory,) = (root / "runs").iterdir()
         assert late.text == (
-            "expected an answer within 5 s, found none, and ended it: give a larger budget or "
-            f"fewer steps; what was seen is in runs/{directory.name}"
+            "expected an answer within 5 s, found none, so it was ended: give a larger budget or "
+            f"fewer steps; what was recorded is in runs/{directory.name}"
         )
 
     within(root, talk)
@@ -260,12 +260,12 @@ def test_a_client_that_goes_leaves_nothing_running(root: Path) -> None:
     assert gone(pid_in(root))
 
 
-def test_the_server_leaves_when_it_is_told_to(root: Path) -> None:
+def test_the_server_exits_on_sigterm(root: Path) -> None:
     command = [sys.executable, "-m", "lossleuth", "mcp"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=root, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         time.sleep(1.5)
         os.kill(process.pid, signal.SIGTERM)
-        output, told = process.communicate(timeout=10)
+        stdout, stderr = process.communicate(timeout=10)
     assert process.returncode in (128 + signal.SIGTERM, -signal.SIGTERM)
-    assert (output, told) == (b"", b"")
+    assert (stdout, stderr) == (b"", b"")

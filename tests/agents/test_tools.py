@@ -11,20 +11,20 @@ import pytest
 from mcp.types import CallToolResult
 
 from lossleuth.agents import tools
-from lossleuth.agents.errand import Done, Told
-from lossleuth.agents.tools import OVERTIME, Tools, plainly
+from lossleuth.agents.command import CommandResult, ReportProgress
+from lossleuth.agents.tools import OVERTIME_SECONDS, Tools, with_plain_errors
 from lossleuth.types.errors import BadInput
 
 
 class Listening:
-    """Stands for the request: keeps what is told."""
+    """Stands for the request: keeps its progress messages."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self.seconds: list[float] = []
 
     async def report_progress(self, done: float, total: float | None, message: str) -> None:
-        self.told.append(message)
+        self.messages.append(message)
         self.seconds.append(done)
 
 
@@ -33,7 +33,7 @@ def words(result: CallToolResult) -> str:
 
 
 def test_a_refusal_is_an_answer_of_one_sentence() -> None:
-    @plainly
+    @with_plain_errors
     async def refusing() -> CallToolResult:
         raise BadInput("a", "b", "do c")
 
@@ -43,30 +43,30 @@ def test_a_refusal_is_an_answer_of_one_sentence() -> None:
 
 
 @pytest.fixture
-def errands(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What would be run, and nothing is."""
     asked: list[dict[str, Any]] = []
 
-    async def errand(
+    async def run_command(
         module: str,
         arguments: list[str],
         *,
         root: Path,
         limit: float,
-        told: Told,
+        report_progress: ReportProgress,
         remedy: str = "",
-    ) -> Done:
+    ) -> CommandResult:
         asked.append({"module": module, "arguments": arguments, "limit": limit, "remedy": remedy})
-        await told("running it")
+        await report_progress("running it")
         await anyio.sleep(0.5)
-        return Done(0, json.dumps({"status": "healthy"}).encode(), "")
+        return CommandResult(0, json.dumps({"status": "healthy"}).encode(), "")
 
-    monkeypatch.setattr(tools, "errand", errand)
+    monkeypatch.setattr(tools, "run_command", run_command)
     return asked
 
 
 def test_a_run_is_the_command_with_a_directory_and_a_limit(
-    tmp_path: Path, errands: list[dict[str, Any]]
+    tmp_path: Path, commands: list[dict[str, Any]]
 ) -> None:
     (tmp_path / "train.py").write_text("")
     listening = Listening()
@@ -78,18 +78,18 @@ def test_a_run_is_the_command_with_a_directory_and_a_limit(
     assert result.structured_content is not None
     directory = result.structured_content["directory"]
     assert directory.startswith("runs/")
-    (asked,) = errands
+    (asked,) = commands
     assert asked["arguments"][-3:] == [str(tmp_path / "train.py"), "--lr", "1"]
     assert str(tmp_path / directory) in asked["arguments"]
-    assert asked["limit"] == OVERTIME + 60
+    assert asked["limit"] == OVERTIME_SECONDS + 60
     assert directory in asked["remedy"]
-    assert listening.told == ["running it"]
+    assert listening.messages == ["running it"]
 
 
 def test_one_run_at_a_time(
-    tmp_path: Path, errands: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, commands: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(tools, "HEARTBEAT_SECONDS", 0.2)
     (tmp_path / "train.py").write_text("")
     heard = [Listening(), Listening()]
 
@@ -100,12 +100,12 @@ def test_one_run_at_a_time(
                 group.start_soon(made.run, "train.py", listening)
 
     anyio.run(ask)
-    assert len(errands) == 2
-    first, second = sorted(heard, key=lambda listening: len(listening.told))
-    assert first.told == ["running it"]
-    *waiting, last = second.told
-    # It is told again and again, and the numbers grow all the way.
-    assert set(waiting) == {"waiting for another run to end"}
+    assert len(commands) == 2
+    first, second = sorted(heard, key=lambda listening: len(listening.messages))
+    assert first.messages == ["running it"]
+    *waiting, last = second.messages
+    # The message is repeated, and the numbers grow all the way.
+    assert set(waiting) == {"waiting for another run to finish"}
     assert (len(waiting) >= 2, last) == (True, "running it")
     assert second.seconds == sorted(set(second.seconds))
 
@@ -113,10 +113,10 @@ def test_one_run_at_a_time(
 def test_a_comparison_that_fails_is_refused_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def errand(*args: Any, **options: Any) -> Done:
-        return Done(2, b"", "lossleuth: expected a record, found none: give another\n")
+    async def run_command(*args: Any, **options: Any) -> CommandResult:
+        return CommandResult(2, b"", "lossleuth: expected a record, found none: give another\n")
 
-    monkeypatch.setattr(tools, "errand", errand)
+    monkeypatch.setattr(tools, "run_command", run_command)
     (tmp_path / "a").mkdir()
 
     async def ask() -> CallToolResult:

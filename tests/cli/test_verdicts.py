@@ -80,7 +80,7 @@ def test_a_sick_script_ends_with_1_and_can_be_judged_again(
         (("run", "gone.py"), "no file at"),
         (("run", "--only", "bad_luck", "x.py"), "ids of causes"),
         (("run", "--steps", "0", "x.py"), "--steps"),
-        (("run", "x.py"), "did not come to import torch"),
+        (("run", "x.py"), "did not import torch"),
         (("run",), "Missing argument"),
         (("rejudge", "gone"), "expected "),
         (("rejudge",), "Missing argument"),

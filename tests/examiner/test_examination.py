@@ -31,10 +31,10 @@ ONE, TWO = Change.of("clear_gradients"), Change.of("scale_lr", factor=0.1)
 def examined(
     folder: Path, executor: Recorded, causes: Sequence[Cause], **more: Any
 ) -> tuple[Verdict, Examination, list[str]]:
-    told: list[str | RuledOut] = []
+    news: list[str | RuledOut] = []
     request = Request("train.py", folder / "out", **{"steps": 30, "budget": 60.0, **more})
-    examination = Examination(executor, request, told.append, causes)
-    return examination.run(), examination, [str(news) for news in told]
+    examination = Examination(executor, request, news.append, causes)
+    return examination.run(), examination, [str(item) for item in news]
 
 
 def flat(plan: RunSpec) -> list[float]:
@@ -51,12 +51,12 @@ def falling(plan: RunSpec) -> list[float]:
 
 def test_a_run_that_learns_and_shows_nothing_is_healthy(tmp_path: Path) -> None:
     executor = Recorded(falling)
-    found, _, told = examined(tmp_path, executor, [cause("a", always(says(Status.REFUTED)))])
+    found, _, progress = examined(tmp_path, executor, [cause("a", always(says(Status.REFUTED)))])
     assert (found.status, found.exit_code, found.steps) == ("healthy", 0, 30)
     assert len(executor.calls) == 1
     (plan,) = executor.calls[0]
     assert plan.tape == tuple(w for w in WINDOWS if w < 30)
-    assert str(RuledOut(1, 1)) in told
+    assert str(RuledOut(1, 1)) in progress
 
 
 def test_a_suspicion_is_tried_on_all_seeds_and_proven(tmp_path: Path) -> None:
@@ -75,10 +75,12 @@ def test_a_second_fault_is_found_with_the_first_cured(tmp_path: Path) -> None:
         cause("a", curable(ONE)),
         cause("b", lambda e: curable(TWO)(e) if e.losses[0] < 2.5 else says(Status.REFUTED)),
     ]
-    found, _, told = examined(tmp_path, executor, causes)
+    found, _, progress = examined(tmp_path, executor, causes)
     assert found.ranked == ["a", "b"]
     assert {found.judgements[i].status for i in ("a", "b")} == {Status.PROVEN}
-    assert "re-running with the fix clear_gradients() applied, to look for a second fault" in told
+    assert (
+        "re-running with the fix clear_gradients() applied, to look for a second fault" in progress
+    )
     cured = [call[0] for call in executor.calls if call[0].directory.name.startswith("cured")]
     assert [plan.changes for plan in cured] == [(ONE,), (ONE, TWO)]
     assert {plan.steps for plan in cured} == {min(30, MAX_TRIAL_STEPS)}
@@ -109,9 +111,9 @@ def test_a_judge_that_fails_is_named_and_does_not_turn_the_light_green(tmp_path:
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_an_interruption_ends_with_what_is_known(tmp_path: Path, at: int) -> None:
     executor = Recorded(flat, interrupted_at=at)
-    found, examination, told = examined(tmp_path, executor, [cause("a", curable(ONE))])
+    found, examination, progress = examined(tmp_path, executor, [cause("a", curable(ONE))])
     assert examination.interrupted
-    assert told[-1] == "interrupted: judging what was seen so far"
+    assert progress[-1] == "interrupted: judging what was seen so far"
     # Before anything was seen; during the trial; during the look with the cure in.
     assert found.status == {1: "cannot_tell", 2: "suspected", 3: "proven"}[at]
     assert len(executor.calls) == at
@@ -135,9 +137,9 @@ def test_a_cure_that_keeps_the_program_from_training_does_not_undo_the_proof(
     def starved(plan: RunSpec) -> list[float]:
         return [] if plan.directory.name.startswith("cured") else flat(plan)
 
-    found, _, told = examined(tmp_path, Recorded(starved), [cause("a", curable(ONE))])
+    found, _, progress = examined(tmp_path, Recorded(starved), [cause("a", curable(ONE))])
     assert found.status == "proven"
-    assert told[-1].startswith("with the fix clear_gradients() applied it does not train: ")
+    assert progress[-1].startswith("with the fix clear_gradients() applied it does not train: ")
 
 
 def test_the_first_step_that_goes_wrong_is_recorded_in_a_second_run(tmp_path: Path) -> None:
@@ -154,7 +156,7 @@ def test_the_first_step_that_goes_wrong_is_recorded_in_a_second_run(tmp_path: Pa
     ("executor", "said"),
     [
         (Recorded(lambda plan: []), r"no training step in train.py \(it ended with: the last line"),
-        (Silent(flat), "did not come to import torch; it ended with: ImportError: no torch"),
+        (Silent(flat), "did not import torch; it ended with: ImportError: no torch"),
     ],
 )
 def test_what_does_not_train_is_refused_in_one_sentence(
@@ -190,15 +192,15 @@ def test_a_fault_that_does_not_matter_is_tried_for_longer(
 
     fault = says(Status.SUSPECTED, wrongness=Wrongness("gap", 1.0, 0.0, 0.0))
     known = [cause("a", lambda evidence: decided_by_trial(evidence, fault, [change]))]
-    found, _, told = examined(tmp_path, Recorded(late), known, steps=200)
-    assert any("times as long" in sentence for sentence in told)
+    found, _, progress = examined(tmp_path, Recorded(late), known, steps=200)
+    assert any("times as long" in sentence for sentence in progress)
     assert found.judgements["a"].status is Status.PROVEN
     harm = found.judgements["a"].harm
     assert harm is not None
     assert harm.steps == steps
 
 
-def test_a_longer_pair_without_a_difference_is_told_and_ends_it(tmp_path: Path) -> None:
+def test_a_longer_pair_without_a_difference_is_reported_and_ends_it(tmp_path: Path) -> None:
     fault = says(Status.SUSPECTED, wrongness=Wrongness("gap", 1.0, 0.0, 0.0))
     known = [cause("a", lambda evidence: decided_by_trial(evidence, fault, [ONE]))]
 
@@ -225,9 +227,9 @@ class OnlyByHand(Recorded):
 
 def test_a_program_without_autograd_is_looked_at_once_more(tmp_path: Path) -> None:
     executor = OnlyByHand(falling)
-    found, _, told = examined(tmp_path, executor, [cause("a", curable(ONE))])
+    found, _, progress = examined(tmp_path, executor, [cause("a", curable(ONE))])
     assert found.status == "healthy"
-    assert any("made by hand" in sentence for sentence in told)
+    assert any("made by hand" in sentence for sentence in progress)
     assert [plan.by_hand for (plan,) in executor.calls] == [False, True]
     # Judged again from what was saved, it is that look which counts.
     assert rejudge(tmp_path / "out").steps == found.steps
@@ -243,8 +245,8 @@ def test_what_cannot_be_changed_from_outside_is_not_tried(tmp_path: Path) -> Non
 def test_a_fault_that_is_plain_is_cured_before_anything_is_tried(tmp_path: Path) -> None:
     """What else seems wrong is tried where the fault is not."""
     plain = cause("plain", lambda e: says(Status.REFUTED if e.cures else Status.PROVEN, cure=ONE))
-    found, _, told = examined(tmp_path, Recorded(flat), [plain, cause("b", curable(TWO))])
+    found, _, progress = examined(tmp_path, Recorded(flat), [plain, cause("b", curable(TWO))])
     assert found.ranked == ["plain", "b"]
-    looks = [i for i, sentence in enumerate(told) if "re-running" in sentence]
-    tries = [i for i, sentence in enumerate(told) if "trying" in sentence]
+    looks = [i for i, sentence in enumerate(progress) if "re-running" in sentence]
+    tries = [i for i, sentence in enumerate(progress) if "trying" in sentence]
     assert looks[0] < tries[0]

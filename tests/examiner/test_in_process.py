@@ -51,10 +51,10 @@ def plan(folder: Path, name: str, **more: Any) -> RunSpec:
 
 def test_every_run_starts_from_the_same_place(tmp_path: Path) -> None:
     executor = Bench().executor()
-    told: list[object] = []
-    found = executor.run([plan(tmp_path, "a"), plan(tmp_path, "b")], told=told.append)
+    finished: list[object] = []
+    found = executor.run([plan(tmp_path, "a"), plan(tmp_path, "b")], on_finished=finished.append)
     assert [(f.code, f.problem) for f in found] == [(0, None)] * 2
-    assert told == found
+    assert finished == found
     assert losses(tmp_path / "a") == losses(tmp_path / "b")
     assert len(losses(tmp_path / "a")) == 4
 
@@ -110,7 +110,7 @@ def test_a_change_that_cannot_be_made_is_in_the_record(tmp_path: Path) -> None:
 
 def test_what_there_is_no_time_for_is_said(tmp_path: Path) -> None:
     (found,) = Bench().executor().run([plan(tmp_path, "a")], until=-math.inf)
-    assert (found.code, found.problem) == (None, "no time was left for it")
+    assert (found.code, found.problem) == (None, "no time left")
 
 
 def test_an_error_of_the_step_function_is_its_own_and_leaves_nothing_of_ours(

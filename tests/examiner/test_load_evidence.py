@@ -89,8 +89,8 @@ def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
 def test_of_a_run_too_long_to_be_held_its_beginning_and_end_are_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evidence, "MOST_CELLS", 8)
-    monkeypatch.setattr(evidence, "FEWEST_STEPS", 4)
+    monkeypatch.setattr(evidence, "MAX_READINGS", 8)
+    monkeypatch.setattr(evidence, "MIN_STEPS", 4)
     writer = RecordWriter.create(tmp_path / "run", {}, print)
     writer.parameters(["w", "b"], [4, 4], ["grad_rms"])
     for step in range(100):

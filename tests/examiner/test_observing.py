@@ -64,5 +64,5 @@ def test_of_an_interrupted_look_the_steps_that_were_made_are_kept(tmp_path: Path
 
 
 def test_a_cure_with_which_nothing_trains_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="did not come to import torch"):
+    with pytest.raises(BadInput, match="did not import torch"):
         observing(tmp_path, Silent(level)).cured(1, (Change.of("hold_lr"),))

@@ -81,7 +81,7 @@ class Failing(Recorded):
     def _write(self, plan: RunSpec) -> RunOutcome:
         finished = super()._write(plan)
         if ONE in plan.changes:
-            finished.problem = "it was ended after 9 s without coming to its end"
+            finished.problem = "it did not finish within 9 s"
         return finished
 
 

@@ -54,7 +54,7 @@ class Written:
         self,
         plans: Sequence[RunSpec],
         until: float = math.inf,
-        told: Callable[[RunOutcome], None] = lambda _: None,
+        on_finished: Callable[[RunOutcome], None] = lambda _: None,
     ) -> list[RunOutcome]:
         found = []
         for plan in plans:
@@ -66,7 +66,7 @@ class Written:
             else:
                 write_record(plan.directory, losses, true)
                 found.append(RunOutcome(plan, 0, 1.0))
-            told(found[-1])
+            on_finished(found[-1])
         return found
 
 
@@ -322,7 +322,7 @@ def test_saved_trials_give_the_effect_that_they_gave(tmp_path: Path) -> None:
     assert (found[CHANGE].seeds, found[CHANGE].steps) == (3, 20)
     assert math.isclose(found[CHANGE].nats, 1.1)
     assert math.isclose(saved_effects(known, (cure,))[CHANGE].nats, 0.5)
-    # The longer pair is told beside it; a run that stands alone is no pair.
+    # The longer pair is reported beside it; a run that stands alone is no pair.
     pairs = saved_pairs(known, (), found)
     assert pairs == {}
     del known[RunKey((CHANGE,), 1, 60)]

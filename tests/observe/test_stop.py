@@ -34,8 +34,8 @@ def test_seconds_begin_with_the_first_question() -> None:
 
 def test_backward_passes_that_no_update_follows_end_as_well() -> None:
     limit = Limit(steps=2)
-    assert not limit.is_reached(steps=0, backwards=limit.FEWEST - 1)
-    assert limit.is_reached(steps=0, backwards=limit.FEWEST)
+    assert not limit.is_reached(steps=0, backwards=limit.MIN_BACKWARDS - 1)
+    assert limit.is_reached(steps=0, backwards=limit.MIN_BACKWARDS)
     # Accumulating many passes for one step is no vain effort.
     assert not limit.is_reached(steps=1, backwards=10**6)
 
@@ -85,7 +85,7 @@ def test_a_script_that_catches_everything_is_left_in_the_end(tmp_path: Path) -> 
     finally:
         observer.finish({"how": "test"})
         session.close()
-    assert caught == Limit.MOST_STOPS
+    assert caught == Limit.MAX_STOPS
 
 
 def test_gradients_made_by_hand_are_stopped_at_the_update(tmp_path: Path) -> None:

@@ -504,17 +504,3 @@ def test_an_interruption_passes_through_and_leaves_whole_frames(writer: RecordWr
     assert set(acknowledged) <= set(record.steps.tolist())
     assert len(set(record.steps.tolist())) == len(record)
     assert interrupted > 20
-
-
-def test_a_step_costs_some_tens_of_microseconds(writer: RecordWriter) -> None:
-    """A guard against an accident, such as a flush to the disk; the figure is in the log."""
-    writer.parameters([f"layer.{i}" for i in range(77)], [1] * 77, [f"c{i}" for i in range(16)])
-    matrix = np.random.default_rng(0).normal(size=(77, 16))
-    steps = [{"step": n, **{f"s{i}": math.pi * i + n for i in range(24)}} for n in range(100)]
-    best = math.inf
-    for _ in range(10):
-        before = time.perf_counter()
-        for scalars in steps:
-            writer.step(scalars, matrix)
-        best = min(best, (time.perf_counter() - before) / len(steps))
-    assert best < 300e-6

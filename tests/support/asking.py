@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import anyio
 from mcp import Client, StdioServerParameters, stdio_client
 
-from lossleuth.agents.server import server
+from lossleuth.agents.server import make_server
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ def within(root: Path, talk: Callable[[Assistant], Awaitable[T]]) -> T:
     """Talk to a server in this process, where only the answers matter."""
 
     async def whole() -> T:
-        async with Client(server(root)) as client:
+        async with Client(make_server(root)) as client:
             return await talk(Assistant(client))
 
     return anyio.run(whole)

@@ -148,7 +148,7 @@ def output_of(command: list[str], folder: Path) -> str:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert "itself failed" not in ended.stderr, ended.stderr
+    assert "internal error" not in ended.stderr, ended.stderr
     return ended.stdout
 
 

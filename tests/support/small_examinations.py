@@ -32,14 +32,14 @@ class Recorded:
         self,
         plans: Sequence[RunSpec],
         until: float = math.inf,
-        told: Callable[[RunOutcome], None] = lambda _: None,
+        on_finished: Callable[[RunOutcome], None] = lambda _: None,
     ) -> list[RunOutcome]:
         self.calls.append(list(plans))
         if len(self.calls) == self._interrupted_at:
             raise KeyboardInterrupt
         found = [self._write(plan) for plan in plans]
         for finished in found:
-            told(finished)
+            on_finished(finished)
         return found
 
     def _write(self, plan: RunSpec) -> RunOutcome:

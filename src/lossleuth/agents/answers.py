@@ -1,7 +1,7 @@
-"""The shapes of what is answered; clients see them as JSON schemas.
+"""The shapes of answers, which clients see as JSON schemas.
 
-Those of a verdict are made of the types that it is written from, the words under their fields
-included. Fields that a later version adds are passed on as they are.
+The shape of a verdict is derived from the types it is written from, field descriptions included.
+Fields that a later version adds are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from lossleuth.judge.judge import RANK
 from lossleuth.judge.verdict import INTERNAL, ONLY_IN_DETAILS, VerdictFile
 from lossleuth.types import change, judgement
 
-# Strict JSON has no NaN and no infinity: they are written as words.
+# Strict JSON has no NaN and no infinity: they are written as strings.
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
-# What is written beside the fields of a type: sentences once more, for programs.
-FURTHER = {
-    "intervention": "The change by the name of an intervention and its options.",
-    "cure_intervention": "The cure by the name of an intervention and its options.",
+# Keys written next to the fields of a type: the same change, machine-readable.
+EXTRA_NOTES = {
+    "intervention": "The change as an intervention and its options.",
+    "cure_intervention": "The cure as an intervention and its options.",
 }
 Outcome = Literal["pass", "fail", "cannot tell"]
 
 
 class Shape(BaseModel):
-    """What all have in common: the words under a field are its description."""
+    """Common to all: the string below a field is its description."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
 
 class Identified(Shape):
-    """What has an id."""
+    """Anything with the id of a cause."""
 
     id: str
-    """The id of a cause; `explain` has its page."""
+    """Id of a cause; `explain` returns its page."""
 
 
 def shape_of(
@@ -57,13 +57,13 @@ def shape_of(
     optional: frozenset[str] = frozenset(),
     base: type[Shape] = Shape,
 ) -> type[Shape]:
-    """The shape of a type's JSON: a field for each of its own, with the same words.
+    """The shape of a type's JSON: the same fields with the same descriptions.
 
-    `instead` gives other types for some fields, and further fields. Where it is not written whole,
-    fields that have a default, and those that are `optional`, may be missing.
+    `instead` replaces the types of some fields and adds others. Unless `whole`, fields with a
+    default and those in `optional` may be missing.
     """
     hints = {k: hint for k, hint in typing.get_type_hints(kind).items() if k not in without}
-    notes, made = FURTHER | field_notes(kind), dict[str, Any]()
+    notes, made = EXTRA_NOTES | field_notes(kind), dict[str, Any]()
     for field, hint in (hints | dict(instead or {})).items():
         may_miss = not whole and field in _defaults(kind) | optional
         # A model has a method of the name `schema`.
@@ -75,7 +75,7 @@ def shape_of(
 
 
 def json_type(hint: Any) -> Any:
-    """What strict JSON makes of a type.
+    """The type of a value after a round trip through strict JSON.
 
     >>> json_type(float | None) == Number | None
     True
@@ -90,12 +90,12 @@ def json_type(hint: Any) -> Any:
 
 
 def literal(members: typing.Iterable[Enum]) -> Any:
-    """Exactly these words."""
+    """A Literal of the values of these members."""
     return Literal.__getitem__(tuple(member.value for member in members))
 
 
 def field_notes(kind: type) -> dict[str, str]:
-    """The words under the fields of a class, by the field.
+    """The docstrings below the fields of a class, by field name.
 
     >>> field_notes(judgement.Where)["line"]
     'Line in it, from 1.'
@@ -116,7 +116,7 @@ def _defaults(kind: type) -> set[str]:
     return {f.name for f in known if f.default is not MISSING or f.default_factory is not MISSING}
 
 
-# What a type is in an answer, where it is not simply what it is.
+# Types that have a shape of their own in an answer.
 SHAPES: dict[Any, Any] = {}
 Change = SHAPES[change.Change] = shape_of(
     change.Change, "Change", instead={"options": dict[str, Number | int | str | bool]}
@@ -130,7 +130,7 @@ FoundCause = shape_of(
     judgement.Judgement,
     "FoundCause",
     without=INTERNAL | ONLY_IN_DETAILS,
-    # Without a broken invariant, there is an empty object.
+    # An empty object if no invariant is broken.
     instead={"status": literal(RANK), "wrongness": Wrongness | dict[str, Any]},
     base=Identified,
 )
@@ -153,34 +153,34 @@ Verdict = shape_of(
 
 
 class Examined(Shape):
-    """A verdict and the directory that holds all that it rests on."""
+    """A verdict, and the directory with all its evidence."""
 
     directory: str
-    """The run directory, for `examine` and `compare`; relative to where the server was started."""
+    """The run directory, for `examine` and `compare`; relative to the server's directory."""
     report: str
-    """The report as a page for people."""
+    """The report as an HTML page, for people."""
     verdict: Verdict  # type: ignore[valid-type]  # made at run time, from the types of a verdict
-    """All that was found: the same as verdict.json in the directory."""
+    """Everything that was found: the contents of verdict.json."""
 
 
 class Compared(Shape):
-    """Two runs side by side."""
+    """A comparison of two runs."""
 
     markdown: str
-    """The first step at which they part, settings that differ, curves in numbers."""
+    """The first step at which they diverge, settings that differ, and the curves as numbers."""
 
 
 class KnownCause(Identified):
-    """A cause of the catalogue."""
+    """A cause in the catalogue."""
 
     stage: str
-    """Where such a fault sits; earlier stages outrank later ones."""
+    """The stage of training with the fault; earlier stages outrank later ones."""
     summary: str
-    """The fault in a line."""
+    """The fault in one line."""
     needs: list[str]
-    """What has to be seen to judge it."""
+    """The evidence needed to judge it."""
     overlaps: list[str]
-    """Causes that the same fault may also be blamed on."""
+    """Causes that the same fault may also trigger."""
 
 
 class Catalogue(Shape):
@@ -198,22 +198,22 @@ class Explained(KnownCause):
 
 
 class Slope(Shape):
-    """Slopes along one direction."""
+    """Claimed and true slope along one direction."""
 
     name: str
     """The input that was moved, or all of them."""
     outcome: Outcome
-    """What is found along it."""
+    """The result along this direction."""
     claimed: Number
-    """Slope by the gradient that was given."""
+    """Slope according to the given gradient."""
     true: Number
     """Slope of the loss."""
     bound: Number
-    """How far the two may differ by rounding and noise alone."""
+    """How far the two may differ through rounding and noise alone."""
     error: Number
-    """The difference, as a share of the true slope."""
+    """The difference relative to the true slope."""
     how: str
-    """How the true slope was found."""
+    """How the true slope was measured."""
 
 
 class GradientChecked(Shape):
@@ -226,4 +226,4 @@ class GradientChecked(Shape):
     whole: Slope
     """Along one random direction through all inputs."""
     parts: list[Slope]
-    """Along single inputs, where the whole is not right."""
+    """Along single inputs, if the whole is not right."""

@@ -1,4 +1,4 @@
-"""What an assistant may touch: files under the directory that the server was started in."""
+"""Limits an assistant to files under the directory in which the server was started."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 from lossleuth.run_directory import dated_directory
 from lossleuth.types.errors import BadInput
 
-# Entries that a run directory may hold; a longer walk is not worth an answer.
-MOST_ENTRIES = 100_000
+# A directory with more entries is not a run.
+MAX_ENTRIES = 100_000
 
 
 class Fence:
-    """Says yes to what lies under one directory, symbolic links followed, and no to all else."""
+    """Accepts paths under one directory, symbolic links followed, and refuses all others."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
 
     def file(self, given: str) -> Path:
-        """A Python file to be run; BadInput if it is none, or lies elsewhere."""
+        """A Python file to run; BadInput if it is not one, or lies outside."""
         path = self._inside(given, "a Python file")
         if not path.is_file():
             found = "a directory" if path.is_dir() else "no file"
@@ -26,14 +26,14 @@ class Fence:
         return path
 
     def run(self, given: str) -> Path:
-        """A run directory; BadInput if it is none, or it or anything in it lies elsewhere."""
+        """A run directory; BadInput if it is not one, or it or anything in it leads outside."""
         path = self._inside(given, "a run directory")
         if not path.is_dir():
             found = "a file" if path.exists() else "nothing"
             raise BadInput("a run directory", f"{found} at {given!r}", "give one under runs/")
         for number, entry in enumerate(path.rglob("*")):
-            if number >= MOST_ENTRIES:
-                found = f"more than {MOST_ENTRIES} files in {given!r}"
+            if number >= MAX_ENTRIES:
+                found = f"more than {MAX_ENTRIES} files in {given!r}"
                 raise BadInput("a run directory", found, "give one under runs/")
             if entry.is_symlink():
                 self._inside(str(entry), "a run directory")
@@ -53,15 +53,17 @@ class Fence:
                 directory = wanted.with_name(f"{wanted.name}-{number}")
             except OSError as error:
                 found = f"{directory}: {error.strerror}"
-                raise BadInput("a directory that can be written to", found, "free it") from None
+                raise BadInput(
+                    "a writable directory", found, "check disk space and permissions"
+                ) from None
 
     def _inside(self, given: str, expected: str) -> Path:
-        """Where a path leads to in the end."""
+        """The path with symbolic links resolved; BadInput if it leads outside."""
         try:
             path = (self.root / given).resolve()
         except (OSError, ValueError, RuntimeError):
             # A name that no file can have, or links that lead in a circle.
-            raise BadInput(expected, f"no path in {given!r}", "check it") from None
+            raise BadInput(expected, f"no path in {given!r}", "check the path") from None
         if not path.is_relative_to(self.root):
             raise BadInput(
                 f"{expected} under {self.root}",

@@ -1,4 +1,4 @@
-"""Checks a gradient that a user's file defines, in this process, and prints the result as JSON.
+"""Imports a user's file, checks the gradient it defines and prints the result as JSON.
 
 python -m lossleuth.agents.gradient_child FILE LOSS GRADIENT PARAMETERS
 """
@@ -19,8 +19,8 @@ from lossleuth.types.errors import BadInput
 
 
 def main(arguments: list[str]) -> int:
-    """Print the result; what cannot be checked is one sentence on stderr and exit code 2."""
-    # Whatever the file prints is not the answer.
+    """Print the result; if the check is impossible, one sentence on stderr and exit code 2."""
+    # Keep the answer apart from whatever the file prints.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answer:
         sys.stdout.flush()
         os.dup2(2, 1)
@@ -40,30 +40,30 @@ def _answered(arguments: list[str], answer: TextIO) -> int:
 
 
 def checked(file: Path, loss: str, gradient: str, parameters: str) -> GradientCheck:
-    """Check `gradient` of `loss` at `parameters`, all by their names in the file."""
+    """Check `gradient` against `loss` at `parameters`, each given by its name in the file."""
     known = _loaded(file)
     missing = [name for name in (loss, gradient, parameters) if name not in known]
     if missing:
         there = ", ".join(name for name in known if not name.startswith("_")) or "nothing"
         raise BadInput(
-            f"{missing[0]} in {file.name}", f"{there[:300]}", "name what the file defines"
+            f"{missing[0]} in {file.name}", f"{there[:300]}", "give a name that the file defines"
         )
     if not callable(known[loss]):
         found = type(known[loss]).__name__
-        raise BadInput(f"a function {loss}", f"a {found}", "give one that takes the parameters")
+        raise BadInput(f"a function {loss}", f"a {found}", "give a function of the parameters")
     try:
         values = known[parameters]
         values = values() if callable(values) else values
         if not isinstance(values, Mapping | list | tuple):
             found = type(values).__name__
             raise BadInput(
-                f"a list of tensors or arrays in {parameters}", f"a {found}", "put it into a list"
+                f"a list of tensors or arrays in {parameters}", f"a {found}", "wrap it in a list"
             )
         return check_gradient(loss=known[loss], gradient=known[gradient], parameters=values)
     except BadInput:
         raise
     except Exception as error:
-        raise _failure(file, error, "loss and gradient that can be computed") from None
+        raise _failure(file, error, "a loss and a gradient that run without error") from None
 
 
 def as_json(found: GradientCheck) -> dict[str, Any]:
@@ -89,17 +89,17 @@ def _along(along: Along) -> dict[str, Any]:
 
 
 def _loaded(file: Path) -> dict[str, Any]:
-    """The names that a file defines, when imported and not run as the main program."""
+    """Import a file, not as the main program; the names it defines."""
     sys.path.insert(0, str(file.parent))
     spec = importlib.util.spec_from_file_location("lossleuth_checked_file", file)
     if spec is None or spec.loader is None:
-        raise BadInput("a Python file", f"{file.name}", "give one that ends with .py")
+        raise BadInput("a Python file", f"{file.name}", "give a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise _failure(file, error, "a file that can be imported") from None
+        raise _failure(file, error, "a file that imports without error") from None
     return {name: value for name, value in vars(module).items() if not name.startswith("__")}
 
 
@@ -108,7 +108,7 @@ def _failure(file: Path, error: BaseException, expected: str) -> BadInput:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
     at = f" at line {frames[-1].lineno}" if frames else ""
     words = " ".join(str(error).split())[:500]
-    return BadInput(expected, f"{type(error).__name__}{at}: {words}", f"correct {file.name}")
+    return BadInput(expected, f"{type(error).__name__}{at}: {words}", f"fix {file.name}")
 
 
 if __name__ == "__main__":

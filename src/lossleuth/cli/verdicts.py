@@ -27,7 +27,7 @@ def run(
         list[str] | None, typer.Argument(metavar="ARGS", help="its own arguments")
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="observe at most this many steps")] = 200,
-    budget: Annotated[float, typer.Option(min=1, help="seconds to plan with")] = 120.0,
+    budget: Annotated[float, typer.Option(min=1, help="time budget in seconds")] = 120.0,
     seeds: Annotated[
         int, typer.Option(min=1, help="paired runs per trial (at least 3 are needed for a proof)")
     ] = 3,
@@ -86,9 +86,9 @@ def demo(
     out: Out = None,
 ) -> None:
     """Run it on a failed training that fooled its authors."""
-    from lossleuth.labs.cases.telling import tell
+    from lossleuth.labs.cases.demo import run_demo
 
-    tell(case, out, typer.echo)
+    run_demo(case, out, typer.echo)
 
 
 @app.command(rich_help_panel=Group.CAUSES)

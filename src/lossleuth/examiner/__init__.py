@@ -1,1 +1,1 @@
-"""Runs, trials and the verdict: everything that does, around the pure judge."""
+"""Runs the program and the trials, and hands the evidence to the pure judge."""

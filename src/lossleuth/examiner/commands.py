@@ -1,4 +1,4 @@
-"""What the commands `run`, `causes` and `explain` do."""
+"""Carries out the commands `run`, `causes` and `explain`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lossleuth.observe.launch.executor import Background
 from lossleuth.observe.launch.program import Program
 from lossleuth.run_directory import dated_directory, free_directory
 
-MOST_JOBS = 4
+MAX_JOBS = 4
 
 
 def examine_script(
@@ -48,7 +48,7 @@ def examine_script(
         trials=trials,
         only=tuple(only),
     )
-    jobs = max(1, min(MOST_JOBS, os.cpu_count() or 1))
+    jobs = max(1, min(MAX_JOBS, os.cpu_count() or 1))
     background = Background(program, jobs, forks=True)
     try:
         with ProgressPrinter(quiet=quiet, as_json=as_json) as report_progress:

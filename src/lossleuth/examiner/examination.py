@@ -1,6 +1,6 @@
-"""The whole way from a program to a verdict: observe, judge, try, judge again.
+"""From a program to a verdict: observe, judge, try, judge again.
 
-What is gathered here is judged by `judge`, which also says what is to be tried next.
+This gathers the evidence; `judge` judges it and says what to try next.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from lossleuth.types.errors import BadInput
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status
 
-# Looks at most, the first one and those with cures in.
+# At most this many looks: the first one, and those with cures applied.
 MAX_LOOKS = 3
-# Shares of the budget that must be left for a trial, a longer one, and a look with a cure in.
+# Shares of the budget that must be left for a trial, a longer one, and a look with a cure.
 TRIAL_SHARE, LONGER_SHARE, LOOK_SHARE = 0.1, 0.3, 0.25
 
 
@@ -58,12 +58,12 @@ class Examination:
         self._observing = Observing(executor, request, self._budget, progress)
         # Everything that was seen and tried so far; trials are made on the last look.
         self._looks: list[Look] = []
-        # Runs that were made, whatever they were made for.
+        # Finished runs of all trials.
         self._made: dict[RunKey, Measured | str] = {}
         self.interrupted = False
 
     def run(self) -> Verdict:
-        """Gather and judge; Ctrl-C ends with what is known."""
+        """Gather and judge; after Ctrl-C, judge what was seen so far."""
         try:
             self._gather()
         except KeyboardInterrupt:
@@ -77,7 +77,7 @@ class Examination:
         self._looks.append(self._observing.first())
         self._report_ruled_out()
         while True:
-            # A fault that is plain is cured before anything is tried on a sick run.
+            # Cure a proven fault before trying anything else on a sick run.
             if self._next_cure() is None:
                 self._try_suspicions()
             cure = self._next_cure()
@@ -86,7 +86,7 @@ class Examination:
         self._try_one_batch()
 
     def _look_again(self, cure: Change) -> bool:
-        """Look with one more cure in, for a second fault; whether there is such a look."""
+        """Look again with one more cure, for a second fault; whether that worked."""
         number = len(self._looks)
         if number == MAX_LOOKS or not self._budget.has(LOOK_SHARE):
             return False
@@ -150,7 +150,7 @@ class Examination:
             self._count(trials.run(wish.changes, wish.seeds))
             proven = [j for j in self._judgements().values() if j.status is Status.PROVEN]
             if any(judgement.harm for judgement in proven):
-                # The rest was judged on a sick run: it is looked at again with the cure in.
+                # The rest was judged on a sick run: look again with the cure.
                 return
         self._confirm_benign(trials)
 
@@ -163,14 +163,14 @@ class Examination:
             self._progress(f"{change.sentence} made no difference: trying it {times} times as long")
             found = trials.run_longer(change, self._request.seeds, times)
             known = self._evidence
-            # What came to no end leaves the shorter trial standing.
+            # If the longer trial did not finish, the shorter one stands.
             if isinstance(found, Effect) and found.seeds < self._request.seeds:
                 self._update(replace(known, longer={**known.longer, change: found}))
             elif isinstance(found, Effect):
                 self._update(replace(known, effects={**known.effects, change: found}))
 
     def _try_one_batch(self) -> None:
-        """Where nothing says why a run does not learn, see whether it can learn one batch."""
+        """If nothing explains why a run does not learn, try to overfit one batch."""
         known = judge_looks(self._causes, self._seen(), self._circumstances())
         first = self._looks[0].evidence
         if not self._may_try(TRIAL_SHARE) or not is_unexplained(self._causes, known, first):
@@ -195,7 +195,7 @@ class Examination:
         )
 
     def _count(self, answers: dict[Change, Effect | str]) -> None:
-        """Take in what trials found, or why they gave nothing."""
+        """Add the effects of trials, or why they failed, to the evidence."""
         effects = {c: found for c, found in answers.items() if isinstance(found, Effect)}
         failed = {c: found for c, found in answers.items() if isinstance(found, str)}
         known = self._evidence

@@ -1,6 +1,6 @@
 """Runs of a step function in this very process: for notebooks and tests.
 
-Every run starts from the same weights and the same state of the optimizer, which are put back in
+Every run starts from the same weights and the same state of the optimizer, which are restored at
 the end.
 """
 
@@ -42,27 +42,27 @@ class InProcess:
         self,
         plans: Sequence[RunSpec],
         until: float = float("inf"),
-        told: Callable[[RunOutcome], None] = lambda _: None,
+        on_finished: Callable[[RunOutcome], None] = lambda _: None,
     ) -> list[RunOutcome]:
-        """Carry out all plans for which there is time; chance goes on as if there had been none."""
+        """Carry out all plans for which there is time; random states are restored afterwards."""
         states = random.getstate(), np.random.get_state(), torch.get_rng_state()
         try:
-            return self._carry_out_all(plans, until, told)
+            return self._carry_out_all(plans, until, on_finished)
         finally:
             random.setstate(states[0])
             np.random.set_state(states[1])
             torch.set_rng_state(states[2])
 
     def _carry_out_all(
-        self, plans: Sequence[RunSpec], until: float, told: Callable[[RunOutcome], None]
+        self, plans: Sequence[RunSpec], until: float, on_finished: Callable[[RunOutcome], None]
     ) -> list[RunOutcome]:
         found = []
         for plan in plans:
             if time.monotonic() >= until:
-                finished = RunOutcome(plan, None, 0.0, "no time was left for it")
+                finished = RunOutcome(plan, None, 0.0, "no time left")
             else:
                 finished = self._carry_out(plan)
-            told(finished)
+            on_finished(finished)
             found.append(finished)
         return found
 
@@ -75,11 +75,11 @@ class InProcess:
         ending: dict[str, Any] = {"how": "end of batches"}
         count = len(self._batches)
         try:
-            # It is ended below in any case, and need not wait for the end of the process.
+            # It is finished below, so it need not wait for the process to exit.
             watch.start(until_exit=False)
             watch.adopt(self._optimizer)
             for number in range(max(count, plan.steps) if count else 0):
-                # Other seeds begin elsewhere; few batches are used again.
+                # Each seed starts at another batch; batches repeat if there are too few.
                 self._step(
                     self._model, self._optimizer, self._batches[(number + plan.seed_shift) % count]
                 )

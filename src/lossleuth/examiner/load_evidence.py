@@ -28,7 +28,7 @@ from lossleuth.types.plain import from_plain
 
 Rows = list[list[float]]
 # Readings of one kind that are held at most, and steps that are held in any case.
-MOST_CELLS, FEWEST_STEPS = 1_000_000, 1_000
+MAX_READINGS, MIN_STEPS = 1_000_000, 1_000
 
 
 def evidence_of(
@@ -92,7 +92,7 @@ def _chosen(steps: int, parameters: int) -> list[slice]:
     >>> _chosen(100, 8)
     [slice(None, None, None)]
     """
-    most = max(FEWEST_STEPS, MOST_CELLS // max(1, parameters))
+    most = max(MIN_STEPS, MAX_READINGS // max(1, parameters))
     if steps <= most:
         return [slice(None)]
     return [slice(0, most // 2), slice(steps - most // 2, None)]

@@ -1,4 +1,4 @@
-"""Observing a program: a first look, and further ones with the cures of proven faults in."""
+"""Observes a program: a first look, and further ones with proven faults cured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lossleuth.types.evidence import Evidence
 # Steps that are recorded and replayed, as far as the run gets.
 WINDOWS = (0, 1, 4, 16, 60, 150)
 CURED_WINDOWS = (1, 24, 60)
-# Steps of a look with a cure in that has every step recorded and replayed.
+# Steps of a look whose cure has every step recorded and replayed.
 MAX_TAPED_STEPS = 30
 # Share of the budget that one look may take.
 MAX_SHARE = 0.4
@@ -46,7 +46,7 @@ class Look:
 
 
 class Observing:
-    """Runs the program to look at it; nothing is tried, nothing is judged."""
+    """Runs the program and records it; tries and judges nothing."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Observing:
         return look
 
     def cured(self, number: int, cures: tuple[Change, ...]) -> Look:
-        """A short look with cures in; BadInput if the program does not train with them."""
+        """A short look with cures applied; BadInput if the program does not train with them."""
         taped = any(spec_of(cure.name).wants_tape for cure in cures)
         steps = min(self._request.steps, MAX_TAPED_STEPS if taped else MAX_TRIAL_STEPS)
         plan = self._plan(self._request.run.cured(number), steps, CURED_WINDOWS, cures)
@@ -87,7 +87,7 @@ class Observing:
         return replace(look, evidence=replace(look.evidence, cures=cures))
 
     def unfinished(self) -> Look | None:
-        """What an interrupted first look had recorded; None where that is no step at all."""
+        """What an interrupted first look recorded; None without a single step."""
         run = self._request.run
         with suppress(BadInput):
             look = Look(evidence_of(run.look), (run.look,), run.look == run.observed_by_hand)
@@ -120,7 +120,7 @@ class Observing:
     def _record_again(
         self, plan: RunSpec, look: Look, directory: Path, steps: tuple[int, ...]
     ) -> Look:
-        """Re-execution gives the same steps: record those that were not."""
+        """Run again, which gives the same steps, and record the missing ones."""
         again = replace(plan, directory=directory, tape=steps, steps=max(steps) + 1)
         (finished,) = self._executor.run([again], self._budget.until)
         try:
@@ -149,7 +149,7 @@ class Observing:
             if finished.problem:
                 found = f"no training step in {self._request.name} ({finished.problem}{tail})"
                 raise BadInput(expected, found, "give it more time with --budget") from None
-            found = f"{self._request.name}, which did not come to import torch{tail}"
+            found = f"{self._request.name}, which did not import torch{tail}"
             raise BadInput(expected, found, "run it by itself first") from None
         if not evidence.steps and not evidence.ending.unfinished:
             reason = finished.problem or (f"it ended with: {words[-1]}" if words else "it ended")

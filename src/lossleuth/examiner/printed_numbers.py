@@ -11,7 +11,7 @@ from lossleuth.types.observed import PrintedNumber
 
 NUMBER = re.compile(rb"(?<![\w.])[-+]?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?(?![\w.]*\w)")
 # What is read of the output of one evaluation, and numbers in it that are kept: the last of each.
-MOST_BYTES, MOST_NUMBERS = 1 << 16, 1000
+MAX_BYTES, MAX_NUMBERS = 1 << 16, 1000
 
 
 def printed_between(directory: Path, stretch: Sequence[int] | None) -> list[PrintedNumber]:
@@ -19,14 +19,14 @@ def printed_between(directory: Path, stretch: Sequence[int] | None) -> list[Prin
     if not stretch:
         return []
     begin, end = stretch
-    begin = max(begin, end - MOST_BYTES)
+    begin = max(begin, end - MAX_BYTES)
     try:
         with (directory / OUTPUT).open("rb") as stream:
             stream.seek(begin)
             text = stream.read(max(0, end - begin))
     except OSError:
         return []
-    # Output that was thrown away because it was too much is no output.
+    # Output over the limit was discarded and cannot be read.
     return numbers_in(text) if len(text) == end - begin else []
 
 
@@ -45,4 +45,4 @@ def numbers_in(text: bytes) -> list[PrintedNumber]:
                 continue
             half = 0.5 * 10.0 ** (exponent - len(decimals))
             found.append(PrintedNumber(float(match[0]), half, digits, line))
-    return found[-MOST_NUMBERS:]
+    return found[-MAX_NUMBERS:]

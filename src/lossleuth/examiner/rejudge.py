@@ -1,4 +1,4 @@
-"""Judging a saved run again, from its directory alone: no torch, no new trials."""
+"""Judges a saved run again from its directory alone: no torch, no new trials."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rejudge(directory: Path, causes: Sequence[Cause] | None = None) -> Verdict:
 
 
 def saved_verdict(directory: Path) -> Verdict:
-    """The verdict that was written, with what is seen of the run as a whole."""
+    """The saved verdict, with notes on the run as a whole."""
     verdict = Verdict.read(directory)
     if not verdict.notes:
         # Older files have none.
@@ -38,7 +38,7 @@ def saved_verdict(directory: Path) -> Verdict:
 
 
 def examination_by_records(run: RunDirectory) -> SavedExamination:
-    """What was gathered, as far as records say: of a watched run, or one that came to no end."""
+    """Rebuild an examination from records: of a watched run, or an unfinished one."""
     first = [run.look]
     if run.look != run.path:
         first += [of_bad_step(run.look), of_evaluations(run.look)]

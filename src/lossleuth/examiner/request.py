@@ -1,4 +1,4 @@
-"""What the user asks for, and how much of the time for it is left."""
+"""What the user asked for, and the time budget."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lossleuth.run_directory import RunDirectory
 class Request:
     """What is examined, for how long, and how much may be tried."""
 
-    # What is examined, for people.
+    # Shown to the user.
     name: str
     out: Path
     steps: int = 200

@@ -17,7 +17,7 @@ from lossleuth.judge.judging import (
 )
 from lossleuth.judge.known_numbers import recognised
 from lossleuth.judge.learning import learning
-from lossleuth.judge.verdict import VerdictStatus, Verdict
+from lossleuth.judge.verdict import Verdict, VerdictStatus
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence

@@ -1,10 +1,10 @@
-"""Our own failures: they are counted, named once at the end, and never reach the user's run."""
+"""Internal errors: counted, reported once at the end, and kept out of the user's run."""
 
 from __future__ import annotations
 
 
 class Failures:
-    """How often something of ours went wrong, and what it was the first time."""
+    """How many internal errors there were, and what the first one was."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -16,15 +16,16 @@ class Failures:
         >>> failures = Failures()
         >>> failures.note("on_step", ValueError("no"))
         >>> failures.sentence()
-        'lossleuth itself failed 1 time while watching (first: ValueError in on_step: no)'
+        '1 internal error while watching, your run was not affected (ValueError in on_step: no)'
         """
         self.count += 1
         if self.first is None:
             self.first = f"{type(error).__name__} in {where}: {error}"
 
     def sentence(self) -> str | None:
-        """One sentence for the end of the run, or None if all went well."""
+        """One sentence for the end of the run, or None without errors."""
         if not self.count:
             return None
-        times = "1 time" if self.count == 1 else f"{self.count} times"
-        return f"lossleuth itself failed {times} while watching (first: {self.first})"
+        errors = "1 internal error" if self.count == 1 else f"{self.count} internal errors"
+        first = "" if self.count == 1 else "first: "
+        return f"{errors} while watching, your run was not affected ({first}{self.first})"

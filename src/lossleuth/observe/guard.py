@@ -1,4 +1,4 @@
-"""The guard around each of our hooks: nothing that goes wrong in it reaches the user's run."""
+"""Guards each of our hooks: no error in it reaches the user's run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Guarded(Protocol):
 
 
 def guarded(hook: Callable[[Owner, *Given], Any]) -> Callable[[Owner, *Given], None]:
-    """Keep what goes wrong in a hook away from the run, and add up the time that it takes.
+    """Keep a hook's errors away from the run, and add up the time it takes.
 
     What a hook does is our own work. Ctrl-C is the user's and passes through.
     """

@@ -1,4 +1,4 @@
-"""What a script has imported from libraries, so that its next runs need not wait for it.
+"""The libraries a script imports, so that its next runs can start with them loaded.
 
 Importing torch and a model library takes seconds, and a verdict takes a dozen runs. The first run
 says here what it has imported; a process that has the same can be forked for the others.
@@ -20,7 +20,7 @@ OWN = "lossleuth"
 
 
 def note_imports(directory: Path) -> None:
-    """Write down the modules that this process has, in the order of their import."""
+    """Write the modules loaded in this process, in the order of their import."""
     names = {"library": without_parents(_library_modules()), "own": strangers()}
     with replace_file(directory / FILE) as stream:
         stream.write(json.dumps(names).encode())
@@ -34,7 +34,7 @@ class Imports(NamedTuple):
 
 
 def noted_imports(directory: Path) -> Imports | None:
-    """What a run has written down, or None if it has not, or not yet."""
+    """The list that a run has written, or None if there is none yet."""
     try:
         names = json.loads((directory / FILE).read_bytes())
         found = Imports(names["library"], names["own"])
@@ -45,7 +45,7 @@ def noted_imports(directory: Path) -> Imports | None:
 
 
 def without_parents(names: Iterable[str]) -> list[str]:
-    """Without packages of which a module is named: importing that imports them.
+    """Drop a package if one of its modules is listed: importing that imports the package.
 
     >>> without_parents(["torch", "torch.nn", "json"])
     ['torch.nn', 'json']
@@ -56,7 +56,7 @@ def without_parents(names: Iterable[str]) -> list[str]:
 
 
 def strangers() -> list[str]:
-    """Modules of this process that belong to no library: they would be the user's own."""
+    """Loaded modules that belong to no library, and so to the user."""
     return [name for name, file in _files() if not is_library(file)]
 
 

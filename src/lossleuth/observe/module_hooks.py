@@ -9,14 +9,14 @@ from typing import Any
 
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-# What torch says to whoever calls a compiled module meanwhile; it is said of our hooks.
+# Torch warns about our global hooks when a compiled module is called.
 _SAID = re.escape("Using `torch.compile(module)` when there are global hooks")
 
 Hook = Callable[..., None]
 
 
 def listen_to_modules(after: Hook, before: Hook | None = None) -> Callable[[], None]:
-    """Call `before` with every module's inputs and `after` with its output; gives the undoing."""
+    """Call `before` with every module's inputs and `after` with its output; returns the undo."""
     warnings.filterwarnings("ignore", _SAID, UserWarning)
     hooks: list[Any] = [register_module_forward_hook(after, always_call=before is not None)]
     if before is not None:
@@ -31,7 +31,7 @@ def listen_to_modules(after: Hook, before: Hook | None = None) -> Callable[[], N
 
 
 def forget_filter() -> None:
-    """Let warnings pass again, in the list that is in use now.
+    """Remove our filter from the list of warning filters now in use.
 
     The program may have put its own list in the place of that one, and put it back later.
     """

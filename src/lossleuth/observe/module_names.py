@@ -1,4 +1,4 @@
-"""Names for parameters, found without asking the user for the model."""
+"""Names of parameters, found without being given the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parameter_names(parameters: Sequence[Tensor]) -> list[str]:
 
 
 def _modules_by_cover(wanted: set[int]) -> list[nn.Module]:
-    """All modules alive that hold some of the parameters; those that hold most come first.
+    """All live modules that hold some of the parameters, those that hold most first.
 
     Of modules with the same cover the one with the fewest modules inside is the model itself
     rather than a wrapper around it.
@@ -54,7 +54,7 @@ def _modules_by_cover(wanted: set[int]) -> list[nn.Module]:
 
 
 def module_names() -> dict[nn.Module, str]:
-    """Names of all modules alive, as the outermost module that holds them calls them.
+    """Names of all live modules, each within its outermost module.
 
     >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
     >>> module_names()[model[1]]

@@ -1,4 +1,4 @@
-"""What the parent asks of the process that it starts: the parent builds it, the child reads it.
+"""What the parent process asks its child to record: built by the parent, read by the child.
 
 It travels in the environment, so that children started by `spawn`, torchrun or a launcher are
 watched like their parent.
@@ -25,14 +25,14 @@ class WatchRequest:
     process: int
     activations: bool = False
     tape: tuple[int, ...] = ()
-    # Steps of which only the true loss is wanted.
+    # Steps for which only the true loss is measured.
     loss_steps: tuple[int, ...] = ()
-    # When to stop: after so many steps or seconds of training.
+    # Stop after this many steps or seconds of training.
     stop_steps: int | None = None
     stop_seconds: float | None = None
     # Added to the script's seeds; None leaves everything to the script.
     seed_shift: int | None = None
-    # Whether to look for steps that are made without autograd.
+    # Whether to look for training steps without autograd.
     by_hand: bool = False
     # A scratch folder, for runs that must not write to the user's files.
     scratch: str | None = None
@@ -40,7 +40,7 @@ class WatchRequest:
     changes: tuple[tuple[str, dict[str, Any]], ...] = ()
 
     def __post_init__(self) -> None:
-        # JSON knows lists only.
+        # JSON has no tuples.
         for name in ("tape", "loss_steps"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         changes = tuple((name, dict(options)) for name, options in self.changes)
@@ -48,11 +48,11 @@ class WatchRequest:
 
     @property
     def is_trial(self) -> bool:
-        """Whether only losses are wanted: where things came from was seen before."""
+        """Whether only losses are wanted; origins are known from an earlier run."""
         return bool(self.loss_steps) and not self.tape
 
     def environment(self) -> dict[str, str]:
-        """Variables that make this request reach every process that the script starts."""
+        """Environment variables that pass this request to every process the script starts."""
         paths = [STARTUP_FOLDER, os.environ.get("PYTHONPATH", "")]
         return {
             VARIABLE: json.dumps(asdict(self)),

@@ -1,4 +1,4 @@
-"""Other seeds for the same script: whatever it seeds with, a number is added to.
+"""Shifts the seeds of a script: a number is added to every seed it sets.
 
 Generators that a script makes and seeds for itself are left alone: they mostly choose its data.
 """
@@ -13,7 +13,7 @@ UNSEEDED = 20_261
 
 
 def shift_seeds(shift: int, replace: Callable[[Any, str, Any], None]) -> None:
-    """Shift the seeds of torch, `random` and numpy, and seed those that would be left to chance."""
+    """Shift the seeds of torch, `random` and numpy; seed what the script leaves unseeded."""
     import numpy as np
     import torch
 
@@ -34,7 +34,7 @@ def shift_seeds(shift: int, replace: Callable[[Any, str, Any], None]) -> None:
 
     def of_torch(seed: Any) -> Any:
         shifted = int(seed) + shift
-        # Torch takes what fits into 64 bits.
+        # Torch accepts seeds of 64 bits.
         return seed_torch(shifted if shifted < 2**64 else shifted - 2**64)
 
     def chance_of_torch() -> int:

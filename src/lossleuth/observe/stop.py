@@ -1,4 +1,4 @@
-"""When a run has been seen for long enough, it is stopped from inside."""
+"""Stops a run from inside once enough of it has been seen."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import time
 
 
 class StopRun(BaseException):
-    """Ends the script; no `except Exception` of its own holds it up."""
+    """Ends the script; its own `except Exception` does not catch this."""
 
 
 class InterventionFailed(BaseException):
-    """A change could not be made: then the run says nothing, and ends."""
+    """A change could not be applied, so the run is useless and ends."""
 
 
 class Limit:
-    """Steps and seconds that a run may take; without either, it is never stopped.
+    """Limits a run to so many steps and seconds; without either, it is never stopped.
 
     >>> limit = Limit(steps=2)
     >>> limit.is_reached(steps=1, backwards=1), limit.is_reached(steps=2, backwards=2)
     (False, True)
     """
 
-    # Backward passes in vain, for each step that was wanted.
-    PATIENCE = 1
-    FEWEST = 128
-    # A script that catches everything is told so often to stop.
-    MOST_STOPS = 3
+    # Backward passes without a single step before giving up: per step wanted, and at least.
+    BACKWARDS_PER_STEP = 1
+    MIN_BACKWARDS = 128
+    # A script that catches BaseException is asked this often to stop, then killed.
+    MAX_STOPS = 3
 
     def __init__(self, steps: int | None = None, seconds: float | None = None) -> None:
         self._steps = steps
         self._seconds = seconds
         self._began: float | None = None
-        self._told = 0
+        self._stops = 0
 
     def is_reached(self, steps: int, backwards: int) -> bool:
-        """Whether to stop, after so many steps and so many backward passes in all."""
+        """Whether to stop after this many steps and backward passes."""
         now = time.monotonic()
         if self._began is None:
             self._began = now
@@ -42,10 +42,12 @@ class Limit:
             return True
         if self._steps is None:
             return False
-        in_vain = not steps and backwards >= max(self.FEWEST, self.PATIENCE * self._steps)
-        return steps >= self._steps or in_vain
+        hopeless = not steps and backwards >= max(
+            self.MIN_BACKWARDS, self.BACKWARDS_PER_STEP * self._steps
+        )
+        return steps >= self._steps or hopeless
 
     def is_ignored(self) -> bool:
-        """Note that the script is told to stop; whether it was told in vain before."""
-        self._told += 1
-        return self._told > self.MOST_STOPS
+        """Count a request to stop; whether the script has ignored all that were allowed."""
+        self._stops += 1
+        return self._stops > self.MAX_STOPS

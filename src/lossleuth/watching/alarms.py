@@ -1,4 +1,4 @@
-"""Numbers in a record that mean something by themselves, said in plain words."""
+"""Numbers in a record that mean something by themselves, in plain words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lossleuth watch`: run a script to its end, record it, and say what was recorded."""
+"""`lossleuth watch`: run a script to its end, record it, and summarise the record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def watch_script(
     tape: Sequence[int] = (),
     finished: Callable[[Path], None] = lambda _: None,
 ) -> None:
-    """Run the script under watch; leave this process as the script left its own.
+    """Run and record the script; exit with its exit code or signal.
 
     `finished` is called with the record's directory before that, where there is a step in it.
     """
@@ -53,7 +53,7 @@ def watch_script(
 
 
 def summary(directory: Path, ending: Ending) -> list[str]:
-    """What a user should know when the run is over."""
+    """What to tell the user at the end of the run."""
     try:
         record = Record.open(directory)
     except BadInput:
@@ -66,7 +66,7 @@ def summary(directory: Path, ending: Ending) -> list[str]:
         ]
     sentences = [f"{len(record.steps)} steps recorded in {directory} ({ending.sentence})"]
     if processes:
-        sentences.append(f"{len(processes)} processes that it started were recorded beside it")
+        sentences.append(f"{len(processes)} child processes were also recorded")
     sentences += alarms(record)
     return sentences
 

@@ -15,14 +15,14 @@ from lossleuth.run_directory import dated_directory, free_directory, has_record
 
 
 class Watching:
-    """A watch that goes on until `stop`, the end of a `with` block, or the end of the process."""
+    """A watch that lasts until `stop`, the end of a `with` block, or the end of the process."""
 
     def __init__(self, watch: Watch, directory: Path) -> None:
         self._watch = watch
         self.directory = directory
 
     def stop(self) -> None:
-        """End the record and leave torch as it was."""
+        """Close the record and restore torch."""
         self._watch.finish({"how": "stop"})
 
     def __enter__(self) -> Watching:

@@ -21,7 +21,7 @@ from lossleuth.types.errors import BadInput
 from lossleuth.watching.alarms import alarms, series
 
 HEIGHT = 6
-LEAST_ROWS = 20
+MIN_ROWS = 20
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -33,7 +33,7 @@ class Panel:
         self._record: Record | None = None
         self._rows = 0
         terminal = sys.stdout.isatty() and sys.stderr.isatty()
-        tall = shutil.get_terminal_size().lines >= LEAST_ROWS
+        tall = shutil.get_terminal_size().lines >= MIN_ROWS
         self.shown = terminal and tall and os.environ.get("TERM", "dumb") != "dumb"
 
     def __enter__(self) -> Panel:

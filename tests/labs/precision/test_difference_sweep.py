@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from lossleuth.labs.precision.difference_sweep import MOST_ENTRIES, Sweep, sweep_of
+from lossleuth.labs.precision.difference_sweep import MAX_ENTRIES, Sweep, sweep_of
 
 
 @pytest.fixture(scope="module", params=["float32", "float64"])
@@ -65,5 +65,5 @@ def test_the_picture_has_a_line_for_each_step(sweep: Sweep) -> None:
 
 def test_a_large_vocabulary_is_sampled() -> None:
     found = sweep_of(torch.zeros(5000), 4999, "float32")
-    assert found.entries == MOST_ENTRIES
+    assert found.entries == MAX_ENTRIES
     assert all(math.isfinite(point.median) for point in found.points)

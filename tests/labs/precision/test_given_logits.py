@@ -75,7 +75,7 @@ class Trap:
         (np.arange(12).reshape(3, 4), "found int64 of shape"),
         (np.zeros(5), "found float64 of shape"),
         (np.zeros((3, 1)), "found float64 of shape"),
-        (np.zeros((1, 4)), "two rows or more"),
+        (np.zeros((1, 4)), "at least two rows"),
         (np.full((3, 4), np.nan), "NaN, infinity, or a row of nothing but -inf"),
         (np.full((3, 4), np.inf), "NaN, infinity, or a row of nothing but -inf"),
         (np.full((3, 4), -np.inf), "NaN, infinity, or a row of nothing but -inf"),

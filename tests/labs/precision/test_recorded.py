@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lossleuth.labs.precision.recorded import recorded_ranges, told_recorded
+from lossleuth.labs.precision.recorded import recorded_lines, recorded_ranges
 from lossleuth.record.write import RecordWriter
 from lossleuth.types.errors import BadInput
 
@@ -49,6 +49,6 @@ def test_a_record_without_sizes_is_refused(tmp_path: Path) -> None:
 def test_lines_fit_a_terminal(tmp_path: Path) -> None:
     cells = [[0.5, 1e-9, 0.25, 1e-40], [2.0, 0.25, 1.0, np.nan]]
     ranges = recorded_ranges(record(tmp_path / "run", cells))
-    lines = list(told_recorded(Path("run"), ranges))
+    lines = list(recorded_lines(Path("run"), ranges))
     assert len(lines) == 2 + len(ranges) + 1
     assert max(map(len, lines)) <= 80

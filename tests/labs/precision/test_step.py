@@ -7,7 +7,13 @@ import math
 import pytest
 import torch
 
-from lossleuth.labs.precision.step import MOST, Step, drawn_targets, most_rows, shift_of_update
+from lossleuth.labs.precision.step import (
+    MAX_NUMBERS,
+    Step,
+    drawn_targets,
+    most_rows,
+    shift_of_update,
+)
 
 
 def step(**parts: object) -> Step:
@@ -47,8 +53,8 @@ def test_no_update_has_no_share() -> None:
 
 def test_rows_are_as_many_as_can_be_looked_at() -> None:
     assert most_rows(34, 100) == 100
-    assert most_rows(1 << 18, 100) == MOST >> 18
-    assert most_rows(10 * MOST, 100) == 2
+    assert most_rows(1 << 18, 100) == MAX_NUMBERS >> 18
+    assert most_rows(10 * MAX_NUMBERS, 100) == 2
 
 
 def test_targets_are_drawn_as_the_logits_say() -> None:

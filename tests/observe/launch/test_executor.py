@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lossleuth.observe.launch.executor import (
-    MOST_OUTPUT,
+    MAX_OUTPUT_BYTES,
     OUTPUT,
     Background,
     RunOutcome,
@@ -46,13 +46,13 @@ def in_background(
     jobs: int = 1,
     within: float = 60.0,
     changes: tuple[Change, ...] = (),
-    told: Callable[[RunOutcome], None] = lambda _: None,
+    on_finished: Callable[[RunOutcome], None] = lambda _: None,
 ) -> list[RunOutcome]:
     path = folder / "train.py"
     path.write_text(script)
     wanted = [RunSpec(folder / f"run{i}", 5, 30.0, changes=changes) for i in range(plans)]
     background = Background(Program(path, ("--own", "arguments")), jobs)
-    return background.run(wanted, time.monotonic() + within, told)
+    return background.run(wanted, time.monotonic() + within, on_finished)
 
 
 def is_alive(process: int) -> bool:
@@ -104,7 +104,7 @@ def test_a_script_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -
     (finished,) = in_background(tmp_path, HANGING.format(seconds=600), within=2.5)
     assert finished.code is None
     assert finished.problem is not None
-    assert "without coming to its end" in finished.problem
+    assert "it did not finish within" in finished.problem
     assert is_soon_gone(int(last_words(tmp_path / "run0")))
 
 
@@ -134,7 +134,7 @@ def test_an_interruption_leaves_nothing_behind(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        in_background(tmp_path, script, plans=2, jobs=2, told=interrupt)
+        in_background(tmp_path, script, plans=2, jobs=2, on_finished=interrupt)
     assert is_soon_gone(int(last_words(tmp_path / "run1")))
 
 
@@ -142,7 +142,7 @@ def test_megabytes_of_output_are_thrown_away(tmp_path: Path) -> None:
     script = "import time\nfor _ in range(40):\n    print('x' * (1 << 20)); time.sleep(0.02)\n"
     (finished,) = in_background(tmp_path, script + "print('the end')\n")
     assert finished.code == 0
-    assert (tmp_path / "run0" / OUTPUT).stat().st_size < MOST_OUTPUT + (8 << 20)
+    assert (tmp_path / "run0" / OUTPUT).stat().st_size < MAX_OUTPUT_BYTES + (8 << 20)
     assert last_words(tmp_path / "run0").endswith("the end")
 
 
@@ -169,7 +169,7 @@ SLEEPER = "import time\nprint(time.time(), flush=True)\ntime.sleep(0.5)\nprint(t
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_as_many_run_at_a_time_as_were_allowed(tmp_path: Path, jobs: int) -> None:
     done: list[RunOutcome] = []
-    found = in_background(tmp_path, SLEEPER, plans=2, jobs=jobs, told=done.append)
+    found = in_background(tmp_path, SLEEPER, plans=2, jobs=jobs, on_finished=done.append)
     assert sorted(map(id, done)) == sorted(map(id, found))
     words = [last_words(tmp_path / f"run{i}") for i in range(2)]
     (_, end), (begin, _) = ([float(t) for t in text.split()] for text in words)
@@ -178,7 +178,7 @@ def test_as_many_run_at_a_time_as_were_allowed(tmp_path: Path, jobs: int) -> Non
 
 def test_what_there_is_no_time_for_is_said(tmp_path: Path) -> None:
     (finished,) = in_background(tmp_path, "x = 1", within=-1)
-    assert (finished.code, finished.problem) == (None, "no time was left for it")
+    assert (finished.code, finished.problem) == (None, "no time left")
     assert not (tmp_path / "run0").exists()
 
 

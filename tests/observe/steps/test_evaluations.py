@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from lossleuth.findings.evaluation import Evaluation, Metric
 from lossleuth.observe.patches.hooks import Hooks
 from lossleuth.observe.session import Session
-from lossleuth.observe.steps.evaluations import MOST_BEGUN, Evaluations
+from lossleuth.observe.steps.evaluations import MAX_RECORDINGS, Evaluations
 from lossleuth.observe.steps.observer import Observer
 from lossleuth.record.recorded_steps import recorded_steps
 from lossleuth.record.write import RecordWriter
@@ -40,7 +40,7 @@ def test_steps_with_more_lookups_than_usual_follow_an_evaluation() -> None:
 def test_the_next_is_foreseen_from_the_distance_of_the_last() -> None:
     assert told(101, dict.fromkeys((25, 50, 75, 100), 2))[1] == [50, 75, 100]
     assert told(100, dict.fromkeys((1, 31, 61, 91), 2))[1] == [2, 61, 91]
-    assert len(told(200, dict.fromkeys(range(5, 200, 5), 2))[1]) == MOST_BEGUN
+    assert len(told(200, dict.fromkeys(range(5, 200, 5), 2))[1]) == MAX_RECORDINGS
 
 
 def test_nothing_is_foreseen_where_nothing_is_recorded_or_enough_was_found() -> None:

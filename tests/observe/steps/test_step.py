@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from lossleuth.observe.steps.step import MOST_READS, StepWindow, integer_tensors
+from lossleuth.observe.steps.step import MAX_READS, StepWindow, integer_tensors
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def test_reads_are_bounded() -> None:
     window = StepWindow(0.0)
     for number in range(1000):
         window.read(number, "train.py:1")
-    assert len(window.reads) == MOST_READS
+    assert len(window.reads) == MAX_READS
 
 
 def test_whole_numbers_are_found_in_what_a_loader_gives() -> None:

@@ -11,7 +11,12 @@ from loops import read, train, watching
 from lossleuth.observe.steps import step_writer as closed
 from lossleuth.observe.steps.parameters.table import ParameterTable
 from lossleuth.observe.steps.step import StepWindow
-from lossleuth.observe.steps.step_writer import MOST, WAIT, ClosedStep, ClosedSteps
+from lossleuth.observe.steps.step_writer import (
+    MAX_WAIT_SECONDS,
+    MAX_WAITING_STEPS,
+    ClosedStep,
+    ClosedSteps,
+)
 from lossleuth.record.write import RecordWriter
 
 
@@ -28,19 +33,19 @@ def step(number: int, ended: float) -> ClosedStep:
 def test_slow_steps_are_written_at_once_and_quick_ones_wait_a_moment(tmp_path: Path) -> None:
     steps, _ = collect(tmp_path / "run")
     for number in range(3):
-        steps.add(step(number, number * WAIT))
+        steps.add(step(number, number * MAX_WAIT_SECONDS))
     assert len(read(tmp_path / "run")) == 3
-    steps.add(step(3, 2 * WAIT + WAIT / 2))
+    steps.add(step(3, 2 * MAX_WAIT_SECONDS + MAX_WAIT_SECONDS / 2))
     assert len(read(tmp_path / "run")) == 3
-    steps.add(step(4, 3 * WAIT))
+    steps.add(step(4, 3 * MAX_WAIT_SECONDS))
     assert read(tmp_path / "run").steps.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_very_many_quick_steps_do_not_pile_up(tmp_path: Path) -> None:
     steps, _ = collect(tmp_path / "run")
-    for number in range(MOST + 1):
+    for number in range(MAX_WAITING_STEPS + 1):
         steps.add(step(number, 0.0))
-    assert len(read(tmp_path / "run")) == MOST + 1
+    assert len(read(tmp_path / "run")) == MAX_WAITING_STEPS + 1
 
 
 def test_one_bad_step_does_not_take_others_with_it(

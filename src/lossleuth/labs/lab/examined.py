@@ -42,10 +42,10 @@ def examined(cell: Cell, *, budget: float = 120.0) -> Row:
 def row_of(cell: Cell, verdict: Verdict) -> Row:
     """What is kept of `verdict.json`."""
     details = {
-        i: {"status": told["status"], "because": _relative(told["because"])}
-        for i, told in verdict["details"].items()
+        i: {"status": detail["status"], "because": _relative(detail["because"])}
+        for i, detail in verdict["details"].items()
         if i in (*cell.wanted, *verdict["errored"])
-        and told["status"] not in ("proven", "suspected", "benign")
+        and detail["status"] not in ("proven", "suspected", "benign")
     }
     row: Row = {
         "cell": cell.id,

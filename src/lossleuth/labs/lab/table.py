@@ -52,8 +52,10 @@ def table(rows: Mapping[str, Row]) -> str:
     lines += ["", f"| fault | {' | '.join(HOSTS)} |", f"|---{'|---' * len(HOSTS)}|"]
     by_name = {(cell.host, cell.name): cell for cell in singles()}
     for name in (HEALTHY, "healthy_sgd", *TWINS, *(cause.id for cause in causes())):
-        told = [_told(by_name.get((host, name)), rows, _reason(name, host)) for host in HOSTS]
-        lines.append(f"| {_titled(name)} | {' | '.join(told)} |")
+        verdicts = [
+            _verdict_text(by_name.get((host, name)), rows, _reason(name, host)) for host in HOSTS
+        ]
+        lines.append(f"| {_titled(name)} | {' | '.join(verdicts)} |")
     for title, cells in (
         ("Two at once (`plain`)", pairs()),
         ("Covered by no cause (`plain`): nobody may be blamed", invented()),
@@ -61,7 +63,7 @@ def table(rows: Mapping[str, Row]) -> str:
         (f"The comparison with other tools (`{PEERS}`)", peers()),
     ):
         lines += ["", f"## {title}", "", "| fault | verdict |", "|---|---|"]
-        lines += [f"| {cell.name} | {_told(cell, rows, None)} |" for cell in cells]
+        lines += [f"| {cell.name} | {_verdict_text(cell, rows, None)} |" for cell in cells]
     return "\n".join(lines) + "\n"
 
 
@@ -93,7 +95,7 @@ def _reason(name: str, host: str) -> str | None:
     return None if name.startswith(HEALTHY) else unfit(fault_of(name), host)
 
 
-def _told(cell: Cell | None, rows: Mapping[str, Row], reason: str | None) -> str:
+def _verdict_text(cell: Cell | None, rows: Mapping[str, Row], reason: str | None) -> str:
     if cell is None:
         return reason or "-"
     row = rows.get(cell.id)

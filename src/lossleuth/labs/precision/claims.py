@@ -130,8 +130,10 @@ def _costs_nothing(large_NV: Tensor) -> Claim:
     if not naive or not kahan:
         return Claim(believed, "4 dependent additions for 1 (not timed: no native library)", False)
     ratio = kahan / naive
-    told = f"{ratio:.1f} times a plain sum: {kahan:.1f} ns a number for {naive:.1f}, serial code"
-    return Claim(believed, told, ratio < DEAR)
+    measured = (
+        f"{ratio:.1f} times a plain sum: {kahan:.1f} ns a number for {naive:.1f}, serial code"
+    )
+    return Claim(believed, measured, ratio < DEAR)
 
 
 def _differences_confirm(step: Step, row: int) -> Claim:

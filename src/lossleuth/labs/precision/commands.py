@@ -1,4 +1,4 @@
-"""What `lossleuth precision` does once torch may be imported."""
+"""Carries out `lossleuth precision`, once torch may be imported."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from lossleuth.labs.precision.from_checkpoint import next_step
 from lossleuth.labs.precision.given_logits import from_file, generated
 from lossleuth.labs.precision.noise import noise_of
 from lossleuth.labs.precision.ranges import NARROW, overflow_of, range_of
-from lossleuth.labs.precision.recorded import recorded_ranges, told_recorded
+from lossleuth.labs.precision.recorded import recorded_lines, recorded_ranges
 from lossleuth.labs.precision.reference import NAME, truth_of
 from lossleuth.labs.precision.step import Step
-from lossleuth.labs.precision.telling import (
-    told_claims,
-    told_formats,
-    told_noise,
-    told_ranges,
-    told_sums,
-    told_sweep,
+from lossleuth.labs.precision.text_report import (
+    claims_lines,
+    formats_lines,
+    noise_lines,
+    ranges_lines,
+    sums_lines,
+    sweep_lines,
 )
 from lossleuth.number_formats import FORMATS
 from lossleuth.record import strict_json
@@ -36,7 +36,7 @@ PARTS = ("sums", "formats", "range", "differences")
 CASES = ("kahan",)
 
 Show = Callable[[str], object]
-# A part of the answer: its name, what it holds, and how it is told.
+# A part of the answer: its name, its values and its text.
 Part = tuple[str, Any, Iterator[str]]
 
 
@@ -62,8 +62,8 @@ def run_precision(
         parts = list(parts_of(step, only or PARTS, dtype))
         if case is not None:
             claims = claims_of_kahan(step)
-            told = [asdict(claim) | {"verdict": claim.verdict} for claim in claims]
-            parts.append(("claims", told, told_claims(claims)))
+            values = [asdict(claim) | {"verdict": claim.verdict} for claim in claims]
+            parts.append(("claims", values, claims_lines(claims)))
     if as_json:
         found = {name: _plain(value) for name, value, _ in parts}
         show(strict_json.dumps({"reference": NAME} | found))
@@ -76,16 +76,16 @@ def run_precision(
 
 
 def parts_of(step: Step, wanted: Sequence[str], dtype: str) -> Iterator[Part]:
-    """The parts that are wanted of a step's answer, its noise first."""
+    """The requested parts of the answer, preceded by the step's noise."""
     truth = truth_of(step.logits_NV.numpy(), step.targets_N.numpy())
     noise = noise_of(step, truth)
-    yield "step", {"source": step.source, "noise": noise}, told_noise(step, noise)
+    yield "step", {"source": step.source, "noise": noise}, noise_lines(step, noise)
     if "sums" in wanted:
         sums = sum_effects(step, truth, noise)
-        yield "sums", sums, told_sums(sums)
+        yield "sums", sums, sums_lines(sums)
     if "formats" in wanted:
         formats = format_effects(step, truth, noise)
-        yield "formats", formats, told_formats(formats)
+        yield "formats", formats, formats_lines(formats)
     if "range" in wanted:
         gradient_NV = torch.from_numpy(truth.gradient_NV.astype("float64"))
         classes = step.classes or {
@@ -97,17 +97,17 @@ def parts_of(step: Step, wanted: Sequence[str], dtype: str) -> Iterator[Part]:
             for name, tensors in classes.items()
         ]
         overflows = [overflow_of(step.logits_NV, name) for name in NARROW]
-        told = told_ranges(ranges, overflows)
-        yield "range", {"classes": ranges, "overflow": overflows}, told
+        lines = ranges_lines(ranges, overflows)
+        yield "range", {"classes": ranges, "overflow": overflows}, lines
     if "differences" in wanted:
         row = truth.typical_row
         sweep = sweep_of(step.logits_NV[row], int(step.targets_N[row]), dtype)
-        yield "differences", sweep, told_sweep(sweep)
+        yield "differences", sweep, sweep_lines(sweep)
 
 
 def _of_record(source: Path) -> Part:
     ranges = recorded_ranges(source)
-    return "range", ranges, told_recorded(source, ranges)
+    return "range", ranges, recorded_lines(source, ranges)
 
 
 def _step(
@@ -134,7 +134,7 @@ def _check(
     only: Sequence[str],
     dtype: str,
 ) -> None:
-    """Refuse what does not go together, before anything is computed."""
+    """Refuse options that conflict, before computing anything."""
     if case is not None and case not in CASES:
         raise BadInput(f"a case about precision ({', '.join(CASES)})", case, "see `lossleuth demo`")
     if case is not None and source is not None:

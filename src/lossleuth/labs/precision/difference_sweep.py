@@ -21,8 +21,8 @@ from lossleuth.gradcheck.differences import derivative
 from lossleuth.number_formats import FORMATS
 
 EPSILONS = tuple(10.0**-power for power in range(8))
-# Entries that are differentiated: more say nothing new.
-MOST_ENTRIES = 64
+# Differentiate at most this many entries: more add no information.
+MAX_ENTRIES = 64
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Sweep:
     points: tuple[Point, ...]
     # Where rounding and truncation are equal, for the median entry.
     crossing: float
-    # Along all entries at once: the right slope, and what differences of values alone can tell.
+    # Along all entries at once: the right slope, and its estimate from differences of values alone.
     slope: float
     told: float
     bound: float
@@ -76,7 +76,7 @@ def sweep_of(logits_V: Tensor, target: int, format: str) -> Sweep:
     """
     dtype, kind = getattr(torch, format), FORMATS[format]
     x_V = logits_V.to(dtype)
-    chosen = torch.arange(len(x_V))[:: max(1, len(x_V) // MOST_ENTRIES)][:MOST_ENTRIES]
+    chosen = torch.arange(len(x_V))[:: max(1, len(x_V) // MAX_ENTRIES)][:MAX_ENTRIES]
     p = x_V.double().softmax(-1)
     right = p.clone()
     right[target] = float(p[target] - 1)

@@ -1,4 +1,4 @@
-"""Logits that were made for the purpose, or that stand in a file."""
+"""Logits that are generated, or read from a file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def from_file(path: Path, targets: Path | None, rows: int, seed: int) -> Step:
         )
     flat = found.reshape(-1, found.shape[-1])
     if len(flat) < 2:
-        raise BadInput("two rows or more, to know the noise", f"{len(flat)} in {path}", "give more")
+        raise BadInput(
+            "at least two rows, to measure the noise", f"{len(flat)} in {path}", "give more"
+        )
     kept = most_rows(flat.shape[1], min(rows, len(flat)))
     values = np.array(flat[:kept], np.float32)
     if not (np.isfinite(values) | (values == -np.inf)).all() or np.isneginf(values).all(1).any():

@@ -1,4 +1,4 @@
-"""Whether an error matters: against what the step is uncertain by anyway.
+"""Whether an error matters, compared with the noise of the step itself.
 
 The gradient of a batch is a sample. Two halves of the batch differ, and half their difference is
 how far the whole is from the gradient of all data. An error that adds next to nothing to that
@@ -17,8 +17,8 @@ from lossleuth.labs.precision.step import Step
 
 # An error is irrelevant while it raises the step's noise by less than this share; errors add up as
 # squares do.
-LEAST_ADDED = 0.01
-IRRELEVANT = math.sqrt((1 + LEAST_ADDED) ** 2 - 1)
+MAX_ADDED_NOISE = 0.01
+IRRELEVANT = math.sqrt((1 + MAX_ADDED_NOISE) ** 2 - 1)
 
 BELOW = "irrelevant below the step's own noise"
 

@@ -20,7 +20,7 @@ from lossleuth.types.errors import BadInput
 
 
 def recorded_ranges(directory: Path) -> list[RecordedRange]:
-    """What a record tells of the range of its tensors."""
+    """The ranges of a record's tensors."""
     with Record.open(RunDirectory(directory).look) as record:
         columns = {c: matrix_of(record, c).values for c in COLUMNS if c in record.columns}
         events = [event.data for event in record.events("activations")]
@@ -34,17 +34,17 @@ def recorded_ranges(directory: Path) -> list[RecordedRange]:
     return ranges
 
 
-def told_recorded(directory: Path, ranges: Sequence[RecordedRange]) -> Iterator[str]:
+def recorded_lines(directory: Path, ranges: Sequence[RecordedRange]) -> Iterator[str]:
     """The ranges as lines of text.
 
-    >>> for line in told_recorded(Path("run"), [RecordedRange("gradients", 2.0, 0.1, 1e-9)]):
+    >>> for line in recorded_lines(Path("run"), [RecordedRange("gradients", 2.0, 0.1, 1e-9)]):
     ...     print(line)
-    Range of what run has recorded; a record keeps sizes, no logits
+    Ranges in run; a record keeps sizes, no logits
       tensors              largest  loudest quietest  f16 bf16  quietest in float16
       gradients            2.0e+00  1.0e-01  1.0e-09   15  127  becomes 0
       f16, bf16: doublings to the format's largest number, by the largest known.
     """
-    yield f"Range of what {directory} has recorded; a record keeps sizes, no logits"
+    yield f"Ranges in {directory}; a record keeps sizes, no logits"
     yield f"  {'tensors':<20} largest  loudest quietest  f16 bf16  quietest in float16"
     for found in ranges:
         sizes = " ".join(_size(x) for x in (found.largest, found.loudest, found.quietest))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 # Numbers that are looked at in 80 bits: some hundred megabytes, and seconds.
-MOST = 1 << 21
+MAX_NUMBERS = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def most_rows(vocabulary: int, wanted: int) -> int:
     >>> most_rows(32_000, 4096)
     65
     """
-    return max(2, min(wanted, MOST // vocabulary))
+    return max(2, min(wanted, MAX_NUMBERS // vocabulary))
 
 
 def drawn_targets(logits_NV: Tensor, seed: int) -> Tensor:

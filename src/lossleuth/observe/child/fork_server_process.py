@@ -1,4 +1,4 @@
-"""The process that is forked: imports what it is told, then forks a run for every request.
+"""The fork server: imports the listed modules, then forks a run for every request.
 
 python -m lossleuth.observe.child.fork_server_process
 
@@ -23,7 +23,7 @@ POLL_SECONDS = 0.02
 
 
 class _Run(NamedTuple):
-    """What a forked process has to do."""
+    """The job of a forked process."""
 
     arguments: list[str]
     environment: dict[str, str]
@@ -38,7 +38,7 @@ class _Requests:
         self.ended = False
 
     def next(self, seconds: float | None) -> dict[str, Any] | None:
-        """The next request, or None if none comes within so many seconds."""
+        """The next request, or None if none arrives within this many seconds."""
         while b"\n" not in self._read:
             if not select.select([0], [], [], seconds)[0]:
                 return None
@@ -73,17 +73,17 @@ def _prepare(script: Path, modules: list[str], users: set[str]) -> str:
     """Import everything; "ready", or why no run may be forked from here."""
     sys.path[0] = str(script.resolve().parent)
     for name in modules:
-        # What does not import by its name came about in another way, and will again.
+        # A module that cannot be imported by name was created some other way, and will be again.
         with suppress(Exception):
             importlib.import_module(name)
     if "torch" in sys.modules:
         importlib.import_module("lossleuth.observe.patches.hooks")
-    # Nothing of this is garbage: no collector of a forked run need look at it.
+    # None of this is garbage: spare the collectors of forked runs.
     gc.freeze()
     # Neither may the user's own be here already, nor a library's under a name of theirs.
     own = [name for name in strangers() if not name.startswith("lossleuth")]
     own += [name for name in sys.modules if name in users]
-    return f"modules of the user were imported: {own[:3]}" if own else "ready"
+    return f"the user's own modules were imported: {own[:3]}" if own else "ready"
 
 
 def _serve(requests: _Requests, answers: int) -> _Run | None:

@@ -38,7 +38,7 @@ def protect(folders: list[str], scratch: str, kept: str) -> str | None:
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
         _mount(libc, None, "/", None, _REC | _PRIVATE, None)
-        # Opened here, since a folder of the namespace before cannot be bound.
+        # Open it now: a folder of the previous namespace cannot be bound later.
         real = os.open(kept, os.O_PATH)
         for number, folder in enumerate(wanted):
             upper, work = Path(scratch, f"written{number}"), Path(scratch, f"work{number}")
@@ -50,7 +50,7 @@ def protect(folders: list[str], scratch: str, kept: str) -> str | None:
             inside = Path(os.path.realpath(kept))
             if inside.is_relative_to(folder):
                 _mount(libc, f"/proc/self/fd/{real}", str(inside), None, _BIND, None)
-        # The folder that we stand in is still the one below.
+        # The working directory is still the one below the overlay.
         os.chdir(here)
         os.close(real)
     except OSError as error:
@@ -61,7 +61,7 @@ def protect(folders: list[str], scratch: str, kept: str) -> str | None:
 
 
 def _outermost(folders: list[str]) -> list[str]:
-    """Without those that lie inside others.
+    """Drop folders that lie inside others.
 
     >>> _outermost(["/a/b", "/a", "/c", "/a"])
     ['/a', '/c']

@@ -20,7 +20,7 @@ from lossleuth.places import declare_user_file, is_library
 
 
 def main() -> None:
-    """Run the script named on the command line; leave as it leaves."""
+    """Run the script named on the command line; exit as it exits."""
     request = json.loads(os.environ[VARIABLE])
     request["process"] = os.getpid()
     os.environ[VARIABLE] = json.dumps(request)
@@ -42,7 +42,7 @@ def main() -> None:
         watch.finish({"how": "sys.exit", "code": _exit_code(leaving.code)})
         raise
     except StopRun:
-        # What the script would do at its end is not asked for.
+        # Skip whatever the script does at exit.
         watch.leave()
     except InterventionFailed as failure:
         watch.finish({"how": "intervention failed", "error": str(failure)})
@@ -61,13 +61,13 @@ def main() -> None:
 
 
 def _protect(request: WatchRequest, script: str) -> None:
-    """Keep what the script writes away from the user's files, where that was asked for."""
+    """Keep what the script writes away from the user's files, if that was requested."""
     if request.scratch is None:
         return
     folders = [str(Path.cwd()), str(Path(script).absolute().parent)]
     reason = protect(folders, request.scratch, request.directory)
     if reason is not None:
-        print(f"lossleuth: files are not protected: {reason}", file=sys.stderr)
+        print(f"lossleuth: this run can overwrite your files: {reason}", file=sys.stderr)
 
 
 def _run_as_main(script: str) -> None:
@@ -88,7 +88,7 @@ def _exit_code(code: object) -> int:
 
 
 def _own_frames_dropped(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback from the script's first frame on, as without us."""
+    """The traceback from the script's first frame on, without our frames."""
     while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
         traceback = traceback.tb_next
     return traceback

@@ -1,4 +1,4 @@
-"""Do something as soon as the script has imported torch, and not before.
+"""Calls a function as soon as the script has imported torch, and not before.
 
 Importing torch ahead of the script would change it: a script may set thread counts or devices
 in the environment first.
@@ -43,7 +43,7 @@ class _Finder(MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """Wrap torch's loader. Libraries also ask only to learn whether torch is there."""
+        """Wrap torch's loader. Libraries also call this just to see if torch is installed."""
         if name != "torch":
             return None
         spec = PathFinder.find_spec(name, path, target)
@@ -59,7 +59,7 @@ class _Finder(MetaPathFinder):
 
 
 def after_torch_import(after: Callable[[], None]) -> Callable[[], None]:
-    """Call `after` when torch has been imported, at once if it has been; gives the undoing."""
+    """Call `after` when torch has been imported, at once if it already has; returns the undo."""
     if "torch" in sys.modules:
         after()
         return lambda: None

@@ -1,6 +1,6 @@
 """Starting to watch inside a process: the script's own, or one that it spawned.
 
-A process is told by its environment what to do, so that children started by `spawn`, torchrun
+A process reads from its environment what to record, so that children started by `spawn`, torchrun
 or a launcher are watched like their parent; each writes a record of its own.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lossleuth.observe.steps.observer import Observer
 
 OWN_CHILD = "lossleuth.observe.child.run"
-# What is missing where none of the patches could be applied.
+# Reported as missing if no patch could be applied.
 EVERYTHING = "everything"
 
 
@@ -50,7 +50,7 @@ class Watch:
         self._warnings: list[str] = []
 
     def start(self, *, until_exit: bool = True) -> None:
-        """Listen from now on, and hook into torch as soon as it is there.
+        """Start listening, and hook into torch as soon as it is imported.
 
         What is not ended before is ended with the process, unless the caller surely ends it.
         """
@@ -62,7 +62,7 @@ class Watch:
             self.session.on_close(lambda: atexit.unregister(self.finish))
 
     def finish(self, reason: dict[str, Any]) -> None:
-        """End the record, once, with how the run ended, and leave the process as it was."""
+        """Close the record with how the run ended, and undo all patches; once only."""
         if self._finished or os.getpid() != self._process:
             return
         self._finished = True
@@ -82,7 +82,7 @@ class Watch:
             self._by_hand.finish(reason)
         elif self.observer is None:
             if self._main and self.session.missing:
-                # Nothing could be watched: the record says so, and why.
+                # Nothing can be watched: the record says why.
                 failures = {"failures": self.session.failures.sentence()}
                 self._open_writer().end(reason | {"steps": 0} | failures)
         elif self._main or self.observer.steps:
@@ -100,7 +100,7 @@ class Watch:
             self.session.failures.note("close", error)
 
     def adopt(self, thing: Any) -> None:
-        """Know an optimizer that was made before the watch began; other things are left alone."""
+        """Register an optimizer made before the watch began; ignore anything else."""
         try:
             import torch
 
@@ -122,7 +122,7 @@ class Watch:
         self.session.attempt(EVERYTHING, watch)
 
     def _watch_hooks(self) -> None:
-        """Look for steps by the functions of torch that make them."""
+        """Find steps by the torch functions that make them."""
         from lossleuth.interventions.registry import make
         from lossleuth.observe.patches.hooks import Hooks
         from lossleuth.observe.steps.observer import Observer
@@ -143,7 +143,7 @@ class Watch:
         self.observer = observer
 
     def _watch_hands(self) -> None:
-        """Look for steps that nothing but their writes to tensors gives away."""
+        """Find steps that show only in their writes to tensors."""
         from lossleuth.observe.no_autograd.watch import ByHand
 
         request = self._request
@@ -171,7 +171,7 @@ class Watch:
         return RecordWriter.create(directory, header, self._warnings.append)
 
     def _may_be_forked(self) -> bool:
-        """Whether further runs may begin from a process that has imported what this one has."""
+        """Whether later runs may be forked from a process with the same imports."""
         import torch
 
         # A GPU's state does not survive a fork.

@@ -1,1 +1,1 @@
-"""The parent side: starting a script in a process of its own."""
+"""The parent side: starting a script in its own process."""

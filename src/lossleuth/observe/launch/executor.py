@@ -23,16 +23,16 @@ from lossleuth.process_tree import kill
 from lossleuth.run_directory import OUTPUT
 from lossleuth.types.change import Change
 
-# What a script prints beyond this is thrown away.
-MOST_OUTPUT = 16 << 20
+# Output beyond this is discarded.
+MAX_OUTPUT_BYTES = 16 << 20
 POLL_SECONDS = 0.05
-# How long a run waits for the process it is forked from, which imports what it would import.
+# How long a run waits for the fork server to finish its imports.
 FORK_SERVER_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run of a program: for how long, what to look at, what to change."""
+    """One run of a program: how long, what to record, what to change."""
 
     directory: Path
     steps: int
@@ -41,13 +41,13 @@ class RunSpec:
     loss_steps: tuple[int, ...] = ()
     seed_shift: int = 0
     changes: tuple[Change, ...] = ()
-    # Whether steps are looked for that are made without autograd.
+    # Whether to look for training steps without autograd.
     by_hand: bool = False
 
     def request_for(
         self, header: dict[str, Any], process: int = 0, scratch: str | None = None
     ) -> WatchRequest:
-        """What the process is told."""
+        """The request that the child process reads."""
         return WatchRequest(
             str(self.directory.resolve()),
             header,
@@ -86,15 +86,15 @@ class _Process:
 
 
 class Executor(Protocol):
-    """Whoever carries out plans: processes of this machine now, others later."""
+    """Carries out planned runs: in local processes, or in this one."""
 
     def run(
         self,
         plans: Sequence[RunSpec],
         until: float = float("inf"),
-        told: Callable[[RunOutcome], None] = lambda _: None,
+        on_finished: Callable[[RunOutcome], None] = lambda _: None,
     ) -> list[RunOutcome]:
-        """Carry out all plans and say how each ended, in their order."""
+        """Carry out all plans; their outcomes, in the same order."""
 
 
 class Background:
@@ -111,7 +111,7 @@ class Background:
         self._fork_server: ForkServer | None = None
 
     def close(self) -> None:
-        """Let go of what was kept for further runs."""
+        """End the fork server."""
         if self._fork_server is not None:
             self._fork_server.close()
             self._fork_server = None
@@ -120,9 +120,9 @@ class Background:
         self,
         plans: Sequence[RunSpec],
         until: float = float("inf"),
-        told: Callable[[RunOutcome], None] = lambda _: None,
+        on_finished: Callable[[RunOutcome], None] = lambda _: None,
     ) -> list[RunOutcome]:
-        """Run all, in order, and wait; what is not over at `until` (monotonic) is ended."""
+        """Run all, in order, and wait; kill what still runs at `until` (monotonic)."""
         waiting, running = list(plans), list[_Process]()
         finished: dict[int, RunOutcome] = {}
         try:
@@ -135,28 +135,28 @@ class Background:
                     if found is not None:
                         running.remove(process)
                         finished[id(found.plan)] = found
-                        told(found)
+                        on_finished(found)
                 if waiting and not running and time.monotonic() >= until:
                     break
                 time.sleep(POLL_SECONDS)
         finally:
             for process in running:
                 _end(process)
-        late = "no time was left for it"
+        late = "no time left"
         return [finished.get(id(plan), RunOutcome(plan, None, 0.0, late)) for plan in plans]
 
     def _prepare(self, directory: Path) -> None:
-        """Once a run has said what it imports, have a process ready that has imported it."""
+        """Start the fork server once a run has listed its imports."""
         if self._forks and self._fork_server is None:
             imports = noted_imports(directory)
             if imports is not None:
                 self._fork_server = ForkServer(self._program.script, imports, self._environment())
 
     def _environment(self) -> dict[str, str]:
-        # The same for all: what is observed must be what is tried.
+        # The same for all, so that trials match the observed run.
         threads = max(1, (os.cpu_count() or 1) // self._jobs)
         settings = {"OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0"}
-        # A run of ours is none of the user's, whatever is set: no window, nothing sent anywhere.
+        # Our runs must open no window and upload nothing, whatever the user has set.
         quiet = {
             "PYTHONUNBUFFERED": "1",
             "MPLBACKEND": "Agg",
@@ -191,36 +191,36 @@ class Background:
         code = running.process.poll()
         seconds = time.monotonic() - running.began
         if code is not None:
-            # Children of the script that outlive it are ended with it.
+            # End children that outlive the script.
             _end(running)
             return RunOutcome(running.plan, code, seconds)
         with suppress(OSError):
-            if running.output.stat().st_size > MOST_OUTPUT:
+            if running.output.stat().st_size > MAX_OUTPUT_BYTES:
                 os.truncate(running.output, 0)
-        # The run stops by itself; starting up and looking take time as well.
+        # The run stops by itself, but start-up and probes take time too.
         patience = 3 * running.plan.seconds + 30
         if seconds > patience or time.monotonic() > until:
             _end(running)
-            reason = f"it was ended after {seconds:.0f} s without coming to its end"
+            reason = f"it did not finish within {seconds:.0f} s"
             return RunOutcome(running.plan, None, seconds, reason)
         return None
 
 
 def _end(running: _Process) -> None:
-    """End a process and all that it started, and throw away what they wrote."""
+    """End a process and its children, and discard what they wrote."""
     kill(running.process)
     shutil.rmtree(running.scratch, onerror=_make_writable)
 
 
 def _make_writable(function: Callable[..., Any], path: str, _error: object) -> None:
-    """Overlays leave folders without any permission behind."""
+    """Delete a folder, even the unreadable ones that overlays leave behind."""
     with suppress(OSError):
         Path(path).chmod(0o700)
         function(path)
 
 
 def last_words(directory: Path, most: int = 2000) -> str:
-    """The end of what a run printed."""
+    """The last part of a run's output."""
     try:
         return (directory / OUTPUT).read_bytes()[-most:].decode(errors="replace").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""A process that has imported what a script imports, and is forked for every run of it.
+"""A process with a script's imports already loaded, forked for every run of the script.
 
 Forking it saves the seconds that torch and a model library take to import. It is used only where
 that cannot change what the script does: on Linux, without GPU support in torch (which does not
@@ -20,7 +20,7 @@ from typing import Any
 
 from lossleuth.observe.import_list import Imports
 
-# What the process says of itself.
+# The server's answer once its imports are done.
 READY = "ready"
 
 
@@ -46,7 +46,7 @@ class Forked:
 
 
 class ForkServer:
-    """Starts the process and asks it for runs; when this end is closed, it leaves."""
+    """Starts the server and requests runs; the server exits when this end is closed."""
 
     def __init__(self, script: Path, imports: Imports, environment: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -64,7 +64,7 @@ class ForkServer:
         self._ask({"script": str(script), "modules": imports.library, "own": imports.own})
 
     def is_ready(self, wait: float = 0.0) -> bool:
-        """Whether it has imported everything, after waiting for it so long."""
+        """Whether its imports are done, after waiting up to this many seconds."""
         until = time.monotonic() + wait
         while self._state is None and self._process.poll() is None:
             left = until - time.monotonic()
@@ -100,7 +100,7 @@ class ForkServer:
         return self._codes.get(pid)
 
     def close(self) -> None:
-        """Let it go."""
+        """Close the connection, which ends the server."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with suppress(OSError):
@@ -116,7 +116,7 @@ class ForkServer:
             self._process.stdin.flush()
 
     def _listen(self, seconds: float) -> None:
-        """Take in what it has said."""
+        """Read the server's messages."""
         assert self._process.stdout is not None
         if self._process.stdout.closed:
             return

@@ -1,4 +1,4 @@
-"""A training script as a program: run unchanged in a process of its own."""
+"""A training script as a program: run unchanged in its own process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Program:
     arguments: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Refuse what cannot be a training script, before anything is started."""
+        """Refuse a path that cannot be a training script, before starting anything."""
         expected = "a Python script"
         if not self.script.is_file():
             found = "a directory" if self.script.is_dir() else "no file"
@@ -37,14 +37,14 @@ class Program:
             source = self.script.read_bytes()
             ast.parse(source, filename=str(self.script))
         except OSError as error:
-            raise BadInput(expected, f"{self.script}: {error.strerror}", "check it") from None
+            raise BadInput(expected, f"{self.script}: {error.strerror}", "check the file") from None
         except (SyntaxError, ValueError, UnicodeDecodeError) as error:
             line = f" at line {error.lineno}" if isinstance(error, SyntaxError) else ""
             found = f"{self.script}, which Python cannot parse{line} ({error})"
-            raise BadInput(expected, found, "correct it, or give the training script") from None
+            raise BadInput(expected, found, "fix it, or give the training script") from None
 
     def header(self) -> dict[str, Any]:
-        """What the record says of the program."""
+        """The program as described in the record's header."""
         return {
             "script": str(self.script.resolve()),
             "arguments": list(self.arguments),
@@ -112,17 +112,17 @@ class Running:
 
 
 def save_ending(directory: Path, ending: Ending) -> None:
-    """Note the ending beside the record, which a killed process could not finish."""
+    """Save the ending next to the record, which a killed process cannot close."""
     note = {"code": ending.code, "signal": ending.signal, "seconds": ending.seconds}
     try:
         with replace_file(directory / ENDING) as stream:
             stream.write(strict_json.dumps(note).encode())
     except OSError as error:
-        print(f"lossleuth: the ending could not be saved: {error.strerror}", file=sys.stderr)
+        print(f"lossleuth: could not save how the run ended: {error.strerror}", file=sys.stderr)
 
 
 def leave_like(ending: Ending) -> None:
-    """Leave this process as the program left its own: same exit code, same signal."""
+    """Exit as the program did: same exit code, same signal."""
     if ending.signal is None:
         sys.exit(ending.code)
     if ending.signal not in (signal.SIGKILL, signal.SIGSTOP):

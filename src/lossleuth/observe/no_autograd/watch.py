@@ -1,4 +1,4 @@
-"""Watching a program that trains without autograd: its steps, some of them looked at."""
+"""Watching a program that trains without autograd: its steps, some of them recorded in full."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from lossleuth.record.write import RecordWriter
 from lossleuth.tape.capture.compiler_off import disable_compiler
 from lossleuth.tape.window import Window
 
-# Tensors of a list that are called by their place in it.
-MOST_NAMED = 1000
+# Name at most this many tensors of a list, by index.
+MAX_NAMED = 1000
 
 
 class ByHand:
@@ -42,13 +42,13 @@ class ByHand:
         session = self._session
         if seed_shift is not None:
             shift_seeds(seed_shift, session.replace)
-        # A mode is at work all the time: what has to be compiled would raise an error.
+        # A dispatch mode is always active, which torch.compile does not accept.
         session.on_close(disable_compiler())
         self._loop.__enter__()  # type: ignore[no-untyped-call]  # untyped base
         session.on_close(self._loop.leave)
 
     def finish(self, reason: dict[str, Any]) -> None:
-        """The run is over."""
+        """Called at the end of the run."""
         if self._writer is not None:
             summary: dict[str, Any] = {"steps": self._loop.steps}
             if self._session.failures.count:
@@ -68,7 +68,7 @@ class ByHand:
 
 
 def names_in_script(window: Window) -> dict[int, str]:
-    """What the script calls the tensors that a recorded step has used."""
+    """The script's names for the tensors of a recorded step."""
     script = sys.modules.get("__main__")
     names: dict[int, str] = {}
     for name, value in list(vars(script).items()) if script is not None else ():
@@ -88,6 +88,6 @@ def _name(names: dict[int, str], name: str, value: Any) -> None:
             if isinstance(item, Tensor):
                 names.setdefault(id(item), f"{name}[{key!r}]")
     elif isinstance(value, list | tuple):
-        for number, item in enumerate(value[:MOST_NAMED]):
+        for number, item in enumerate(value[:MAX_NAMED]):
             if isinstance(item, Tensor):
                 names.setdefault(id(item), f"{name}[{number}]")

@@ -1,1 +1,1 @@
-"""What is put in place of torch functions while a script is watched."""
+"""Replacements of torch functions while a script is watched."""

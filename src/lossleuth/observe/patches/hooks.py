@@ -1,4 +1,4 @@
-"""What is put in the place of torch functions while a program is watched.
+"""Installs the replacements of torch functions while a program is watched.
 
 Nothing here computes; a hook tells the observer what happened and calls the original with the
 arguments it was given.
@@ -53,7 +53,7 @@ SCALAR_READERS = ("item", "tolist", "__float__", "__int__", "__index__", "numpy"
 
 
 class Hooks:
-    """Installs everything; the session takes it away again."""
+    """Installs everything; the session removes it again."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Hooks:
     ) -> None:
         self._observer = observer
         self._session = observer.session
-        # Runs of the engine inside the engine.
+        # Nesting depth of the autograd engine.
         self._depth = 0
         self._stepped = 0
         self._activations = activations
@@ -74,11 +74,11 @@ class Hooks:
         self._limit = limit or Limit()
         self._seed_shift = seed_shift
         self._backwards = 0
-        # Ends the record and the process, where the script will not be stopped.
+        # Ends the record and the process if the script refuses to stop.
         self.give_up: Callable[[], None] = lambda: None
 
     def install(self) -> None:
-        """Patch torch; what cannot be patched is noted, and the rest still works."""
+        """Patch torch; a patch that fails is noted, and the others still work."""
         for name, patch in {
             "backward": self._patch_backward,
             "optimizers": self._patch_optimizers,
@@ -94,7 +94,7 @@ class Hooks:
         self._session.on_close(reach_importers(self._session.replaced))
 
     def adopt(self, optimizer: Any) -> None:
-        """An optimizer that was made before."""
+        """Register an optimizer made before the patches."""
         self._observer.made.optimizers.add(optimizer)
         self._changes.optimizer_made(optimizer)
         self._observer.recording.begin(0)
@@ -209,7 +209,7 @@ class Hooks:
         closure = kwargs.get("closure") or next(filter(callable, args[1:]), None)
         self._observer.step_called(optimizer)
         if not self._backwards:
-            # Gradients made by hand: there is no backward pass to stop at.
+            # Gradients computed by hand: there is no backward pass to stop at.
             self._stop_in_time()
         if closure is None:
             self._changes.before_update(optimizer)
@@ -224,7 +224,7 @@ class Hooks:
             nonlocal calls
             calls += 1
             if calls == 1:
-                # Called again, it is within the update.
+                # A second call is part of the update.
                 self._changes.before_update(optimizer)
             self._observer.update_begins(optimizer)
 

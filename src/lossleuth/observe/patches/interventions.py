@@ -1,4 +1,4 @@
-"""Lets interventions act on the running program, aside from what is recorded of it."""
+"""Lets interventions act on the running program, without recording what they do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lossleuth.tape.replay.clean_state import neutral
 
 
 class Intervening:
-    """Asks every intervention at every point; without any, it does nothing."""
+    """Calls every intervention at every point; without any, does nothing."""
 
     def __init__(
         self, interventions: Sequence[Intervention], recording: Recording, session: Session
@@ -40,17 +40,17 @@ class Intervening:
         return any(i.wants_tape for i in self._interventions)
 
     def install(self, replace: Callable[[Any, str, Any], None]) -> None:
-        """Before the program begins."""
+        """Called before the program starts."""
         for intervention in self._interventions:
             intervention.install(replace)
 
     def optimizer_made(self, optimizer: Any) -> None:
-        """The program has made an optimizer."""
+        """Called when the program has made an optimizer."""
         self._ask("optimizer_made", optimizer)
 
     @never_compile
     def backward_begins(self, roots: Sequence[Any]) -> None:
-        """The engine is about to run."""
+        """Called before the autograd engine runs."""
         if self._interventions:
             self._ask("backward_begins", roots, first=self._first)
             self._first = False
@@ -59,9 +59,9 @@ class Intervening:
 
     @never_compile
     def backward_ends(self) -> None:
-        """It has."""
+        """Called after the autograd engine has run."""
         if self._interventions:
-            # Differentiating is done with gradients enabled, whatever the program does.
+            # Interventions differentiate, so gradients are enabled whatever the program does.
             with neutral(float64=False, gradients=True):
                 self._ask("backward_ends", *self._recording.latest)
             if not self._with_optimizer:
@@ -69,17 +69,17 @@ class Intervening:
                     self._before = [leaf.detach().clone() for leaf in self._leaves]
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """An optimizer is about to use the gradients."""
+        """Called before an optimizer uses the gradients."""
         self._with_optimizer = True
         self._ask("before_update", optimizer)
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """It has."""
+        """Called after the update."""
         self._first = True
         self._ask("after_update", optimizer)
 
     def updated_by_hand(self) -> None:
-        """The program was seen to have changed its parameters itself."""
+        """Called when the program has changed its parameters itself."""
         self._first = True
         if self._interventions and self._before:
             self._ask("updated_by_hand", self._leaves, self._before)

@@ -1,4 +1,4 @@
-"""Modules that took a function by name before we replaced it: they are given ours as well."""
+"""Rebinds functions in modules that imported them before we replaced them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-# Torch keeps its own, as it does when it is watched from its import on.
+# Torch keeps the originals, as it does when patched right after its import.
 LEFT_ALONE = ("torch", "lossleuth")
 
 
 def reach_importers(replaced: Sequence[tuple[Any, Any]]) -> Callable[[], None]:
-    """Replace each original by its replacement wherever a module names it; the way back.
+    """Replace each original by its replacement in every module that imported it; returns the undo.
 
     `from torch.nn.utils import clip_grad_norm_` makes a name of its own, which stays with the
     original if the import came before us.
@@ -39,7 +39,7 @@ def reach_importers(replaced: Sequence[tuple[Any, Any]]) -> Callable[[], None]:
 
 
 def _own_names(module_name: str, original: Any) -> set[str]:
-    """The name under which a function was made: its owner is not an importer."""
+    """The name under which a function was defined: its owner is not an importer."""
     if getattr(original, "__module__", None) == module_name:
         return {getattr(original, "__name__", "")}
     return set()

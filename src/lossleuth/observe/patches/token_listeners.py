@@ -1,4 +1,4 @@
-"""Listeners to lookups and to losses: batches of training, or evaluations without gradients."""
+"""Listens to embedding lookups and losses: training batches, or evaluations without gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Saw = Callable[..., None]
 
 
 def lookup_listeners(observer: Observer) -> tuple[Saw, Saw]:
-    """What to call when tokens are looked up, and when scores are compared with targets."""
+    """Callbacks for embedding lookups and for losses."""
 
     @never_compile
     def saw_embedding(input: Any, *_args: Any, **_kwargs: Any) -> None:
@@ -35,7 +35,7 @@ def lookup_listeners(observer: Observer) -> tuple[Saw, Saw]:
         *_args: Any,
         **_kwargs: Any,
     ) -> None:
-        # Our own probes take cross-entropies as well.
+        # Our own probes compute cross-entropies too.
         if observer.session.is_ours:
             return
         if not torch.is_grad_enabled():

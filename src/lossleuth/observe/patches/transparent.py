@@ -1,4 +1,4 @@
-"""Functions of torch that tell what they were called with, and are else as they were."""
+"""Torch functions that report their arguments and otherwise behave as before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lossleuth.tape.capture.compiler_marks import compiling, transparent_to_comp
 
 
 def seeing(original: Any, see: Callable[..., None]) -> Any:
-    """`original`, with a look at its arguments first.
+    """`original`, preceded by a call with its arguments.
 
     The result has the original's globals and source, so that TorchScript, which compiles a
     function from its source and looks names up in its globals, finds what it would find without

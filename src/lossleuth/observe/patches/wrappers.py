@@ -1,4 +1,4 @@
-"""Functions that stand around torch's own and tell the observer that they were called.
+"""Wrappers of torch functions that report each call to the observer.
 
 None computes anything; each calls the original with the arguments it was given. For the compiler
 they are the original.
@@ -22,7 +22,7 @@ Standing = Callable[..., Any]
 
 
 def clipping_by_norm(original: Standing, observer: Observer) -> Standing:
-    """In the place of `clip_grad_norm_`."""
+    """Replaces `clip_grad_norm_`."""
 
     @transparent_to_compiler
     @functools.wraps(original)
@@ -36,7 +36,7 @@ def clipping_by_norm(original: Standing, observer: Observer) -> Standing:
 
 
 def clipping_by_value(original: Standing, observer: Observer) -> Standing:
-    """In the place of `clip_grad_value_`."""
+    """Replaces `clip_grad_value_`."""
 
     @transparent_to_compiler
     @functools.wraps(original)
@@ -50,7 +50,7 @@ def clipping_by_value(original: Standing, observer: Observer) -> Standing:
 
 
 def scaling(original: Standing, observer: Observer) -> Standing:
-    """In the place of `GradScaler.scale`."""
+    """Replaces `GradScaler.scale`."""
 
     @transparent_to_compiler
     @functools.wraps(original)
@@ -64,7 +64,7 @@ def scaling(original: Standing, observer: Observer) -> Standing:
 
 
 def reading(original: Standing, observer: Observer) -> Standing:
-    """In the place of a method that takes a number out of a tensor."""
+    """Replaces a method that reads a number from a tensor."""
 
     # In reach of the compiler where it is not remembered yet.
     never_compile(reads_for_the_user.__wrapped__)
@@ -83,7 +83,7 @@ def reading(original: Standing, observer: Observer) -> Standing:
 
 
 def loading(original: Standing, observer: Observer) -> Standing:
-    """In the place of `__next__` of a data loader's iterator."""
+    """Replaces `__next__` of a data loader's iterator."""
 
     @transparent_to_compiler
     @functools.wraps(original)
@@ -97,7 +97,7 @@ def loading(original: Standing, observer: Observer) -> Standing:
 
 
 def module_listener(observer: Observer) -> Standing:
-    """A hook that is called with what a module returns."""
+    """A hook that receives every module's output."""
 
     @transparent_to_compiler
     def after(module: nn.Module, _inputs: Any, output: Any) -> None:

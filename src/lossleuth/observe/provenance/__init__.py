@@ -1,1 +1,1 @@
-"""Files, settings and lines that values came from."""
+"""Files, settings and lines from which values came."""

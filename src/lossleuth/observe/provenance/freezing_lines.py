@@ -1,4 +1,4 @@
-"""Lines of the user's loaded sources that switch gradients off.
+"""Lines of the user's code that freeze parameters.
 
 Setting an attribute of a tensor leaves no trace at run time. Where parameters are found frozen, the
 lines that can have done it are in the sources: they tell where, never whether.
@@ -16,7 +16,7 @@ LARGEST = 1 << 20
 
 
 def freezing_place() -> str | None:
-    """The one such line in all that the program has imported, as file:line; None if not just one.
+    """The only such line in imported user code, as file:line; None unless there is exactly one.
 
     Which of several has frozen a parameter would be a guess.
     """
@@ -27,7 +27,7 @@ def freezing_place() -> str | None:
 
 
 def freezing_lines(source: str) -> list[int]:
-    """The numbers of these lines.
+    """Line numbers of statements that freeze parameters.
 
     >>> freezing_lines("for p in m.parameters():\\n    p.requires_grad = False")
     [2]

@@ -1,4 +1,4 @@
-"""What a run was made of besides its script: files, libraries, packages.
+"""What a run depends on besides its script: files, libraries, packages.
 
 The fault is often in a file that nobody opened in an editor: a token file, a checkpoint, a
 compiled kernel, a settings file. Python's audit hook sees what is opened, at no cost worth naming.
@@ -17,7 +17,7 @@ from typing import Any
 
 from lossleuth.places import is_library
 
-MOST_FILES = 2000
+MAX_FILES = 2000
 UNINTERESTING = (".py", ".pyc", ".pyi", ".pth", ".so")
 SYSTEM_FOLDERS = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/")
 
@@ -29,11 +29,11 @@ class Provenance:
         self.read: dict[str, None] = {}
         self.written: dict[str, None] = {}
         self.libraries: dict[str, None] = {}
-        # Variables that the user's code has set, which a later import may read.
+        # Environment variables set by the user's code, which a later import may read.
         self.variables: dict[str, None] = {}
 
     def listen(self) -> None:
-        """Note from now on what is opened."""
+        """Start noting opened files."""
         _add_audit_hook()
         _listening.append(self)
 
@@ -43,7 +43,7 @@ class Provenance:
             _listening.remove(self)
 
     def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Something that Python audits is about to happen."""
+        """Handle an audit event of Python."""
         if event == "open":
             self._opened(arguments)
         elif event == "ctypes.dlopen" and arguments and isinstance(arguments[0], str):
@@ -65,11 +65,11 @@ class Provenance:
         if isinstance(mode, str):
             writes = writes or any(letter in mode for letter in "wax")
         known = self.written if writes else self.read
-        if len(known) < MOST_FILES:
+        if len(known) < MAX_FILES:
             known.setdefault(name)
 
     def summary(self) -> dict[str, Any]:
-        """Everything that was seen, and what is loaded now."""
+        """All files seen, and the libraries and packages loaded now."""
         mapped = mapped_files()
         return {
             "files_read": [*self.read],
@@ -84,7 +84,7 @@ _listening: list[Provenance] = []
 
 
 def audit(event: str, arguments: tuple[Any, ...]) -> None:
-    """What Python calls for every audited event."""
+    """The audit hook that Python calls."""
     for provenance in _listening:
         provenance.heard(event, arguments)
 
@@ -95,7 +95,7 @@ def _add_audit_hook() -> None:
 
 
 def mapped_files() -> list[str]:
-    """Files that the process has mapped into memory, which no Python call may have opened."""
+    """Files mapped into memory, which may have been opened outside Python."""
     try:
         lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
     except OSError:
@@ -105,7 +105,7 @@ def mapped_files() -> list[str]:
 
 
 def imported_packages() -> dict[str, str]:
-    """Version of every installed distribution of which a module is loaded.
+    """Version of every installed distribution with a loaded module.
 
     >>> "numpy" in imported_packages()
     True
@@ -120,7 +120,7 @@ def imported_packages() -> dict[str, str]:
 
 
 def _is_users_doing(frame: FrameType | None) -> bool:
-    """Whether the user's code makes the present call, and no library while it is imported."""
+    """Whether the user's code makes this call, not a library during its import."""
     while frame is not None:
         filename = frame.f_code.co_filename
         if filename.startswith("<frozen importlib"):

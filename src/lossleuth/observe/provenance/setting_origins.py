@@ -1,4 +1,4 @@
-"""Which file a setting stands in, told by its value: `peak: 0.2` in a file that was read."""
+"""Finds the file that a setting came from by its value: `peak: 0.2` in a file that was read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PAIR = re.compile(r"""["']?[\w.\-]+["']?\s*[:=]\s*["']?(-?(?:\d+\.?\d*|\.\d+)(?
 def setting_origins(
     wanted: Mapping[str, Iterable[float]], paths: Iterable[str]
 ) -> dict[str, dict[str, Any]]:
-    """For each setting the file and line in which one of its values stands beside a name.
+    """For each setting, the file and line that assigns one of its values to a name.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "settings.json"
@@ -38,7 +38,7 @@ def _same(one: float, other: float) -> bool:
 
 
 def _pairs(path: str) -> Iterable[tuple[int, float]]:
-    """Numbers that stand beside a name in a small text file, with their lines."""
+    """Numbers assigned to names in a small text file, with their lines."""
     file = Path(path)
     try:
         if file.stat().st_size > LARGEST_FILE:

@@ -28,7 +28,7 @@ _SAFETENSORS_TYPES = {
 
 @dataclass(frozen=True)
 class Stored:
-    """A run of numbers in a file: where, how many bytes, of which type if that is said."""
+    """A run of numbers in a file: offset, bytes, and type if the file states it."""
 
     offset: int
     size: int
@@ -36,7 +36,7 @@ class Stored:
 
 
 def stored_tensors(file: BinaryIO) -> list[Stored]:
-    """The tensors of floating-point numbers in a file; none if it is of no known kind.
+    """The tensors of floating-point numbers in a file; none if the format is unknown.
 
     >>> import io
     >>> buffer = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Which file weights and tokens came from, told by their values and not by how they were read.
+"""Finds the files that weights and tokens came from by their values, however they were read.
 
 Whatever call loaded a checkpoint or a token file, its numbers stand in the file. So a few values
 of every initial weight, and a few runs of tokens from the first batches, are looked for in the
@@ -22,13 +22,13 @@ from lossleuth.observe.provenance.tensor_files import Stored, stored_tensors
 
 # Values of a tensor that are compared, and how many must differ for a match to mean anything.
 SAMPLE = 32
-FEWEST_DISTINCT = 8
-# Tokens in a run that is looked for; a run of fewer different ones could stand anywhere.
+MIN_DISTINCT = 8
+# Length of a run of tokens to search for; a run with too few distinct tokens could be anywhere.
 RUN = 24
 TOKEN_TYPES = ("<u2", "<u4", "<i8", "|u1", ">u2", ">u4")
 CHUNK = 1 << 24
 SECONDS = 2.0
-MOST_NAMED = 20
+MAX_NAMED = 20
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
@@ -48,12 +48,12 @@ class WeightSample:
 
     @property
     def says_something(self) -> bool:
-        """Whether its values are its own: zeros and ones are in every file."""
-        return self.values.is_floating_point() and len(set(self.values.tolist())) >= FEWEST_DISTINCT
+        """Whether its values are distinctive: zeros and ones are in every file."""
+        return self.values.is_floating_point() and len(set(self.values.tolist())) >= MIN_DISTINCT
 
 
 def weight_origins(samples: dict[str, WeightSample], paths: Iterable[str]) -> dict[str, Any]:
-    """For each file, which share of the weights stands in it; and what stands in none.
+    """The share of the weights found in each file, and the weights found in none.
 
     >>> weight_origins({"bias": WeightSample.of(torch.zeros(64))}, [])
     {'files': [], 'unexplained': [], 'unexplained_share': 0.0, 'undecidable_share': 1.0}
@@ -73,7 +73,7 @@ def weight_origins(samples: dict[str, WeightSample], paths: Iterable[str]) -> di
     plain = total - sum(sample.elements for sample in own.values())
     return {
         "files": sorted(files, key=lambda file: -float(file["share"])),
-        "unexplained": unexplained[:MOST_NAMED],
+        "unexplained": unexplained[:MAX_NAMED],
         "unexplained_share": lost / total if total else 0.0,
         "undecidable_share": plain / total if total else 0.0,
     }
@@ -114,12 +114,12 @@ def _key(values: Tensor) -> bytes:
 
 
 def token_run(tokens: Tensor) -> NDArray[np.int64] | None:
-    """A piece of a row of tokens that is worth looking for, or None."""
+    """A run of tokens distinctive enough to search for, or None."""
     if not tokens.numel():
         return None
     row = tokens.detach().reshape(-1, tokens.shape[-1])[0].cpu().numpy().astype(np.int64)
     run = row[:RUN]
-    return run if len(np.unique(run)) >= FEWEST_DISTINCT and run.min() >= 0 else None
+    return run if len(np.unique(run)) >= MIN_DISTINCT and run.min() >= 0 else None
 
 
 def token_origin(
@@ -161,7 +161,7 @@ def _begin_rows(path: str, offsets: Sequence[int], size: int) -> bool:
 
 
 def _find(path: str, pattern: bytes, until: float) -> int | None:
-    """Where a file first holds these bytes, as far as there is time to look."""
+    """Offset of the first occurrence of these bytes, if found in time."""
     try:
         with Path(path).open("rb") as file:
             at, kept = 0, b""

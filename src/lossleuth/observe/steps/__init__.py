@@ -1,1 +1,1 @@
-"""What is seen of each training step, and how it gets into the record."""
+"""Measures each training step and writes it to the record."""

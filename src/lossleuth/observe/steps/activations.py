@@ -1,4 +1,4 @@
-"""Size of what each module returns, where that is wanted."""
+"""Statistics of every module's output, on request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Activations:
         return bool(self._seen)
 
     def add(self, module: nn.Module, output: Tensor) -> None:
-        """Measure one output; of a module called twice in a step the last call counts."""
+        """Measure one output; if a module is called twice in a step, the last call counts."""
         if module not in self._names:
             self._names.update(module_names())
         values = output.detach()

@@ -32,7 +32,7 @@ class ClipEffect(NamedTuple):
 
 
 def clip_effect(norm_after: float, clips: list[Clip]) -> ClipEffect:
-    """Undo the clips in thought: the norm before, the factor kept, and the change of direction.
+    """Reconstruct the unclipped gradient: its norm, the factor kept, and the change of direction.
 
     A norm clip scales its own set of tensors; what is outside the set keeps its length, so that
     clipping a part turns the whole gradient.

@@ -12,12 +12,12 @@ from collections.abc import Collection
 from lossleuth.findings.evaluation import Evaluation
 from lossleuth.tape.window import Window
 
-# Recordings that are begun for the sake of an evaluation, and those that are enough.
-MOST_BEGUN, ENOUGH = 4, 2
-# Operations of an evaluation that are recorded before its next batch is not.
-MOST_OPERATIONS = 40_000
-# Steps with an evaluation that are remembered.
-MOST_REMEMBERED = 4096
+# Start at most this many recordings of an evaluation; stop after this many good ones.
+MAX_RECORDINGS, ENOUGH_EVALUATIONS = 4, 2
+# After this many operations, no further batch of an evaluation is recorded.
+MAX_OPERATIONS = 40_000
+# Remember at most this many steps with an evaluation.
+MAX_REMEMBERED = 4096
 
 
 class Evaluations:
@@ -37,11 +37,11 @@ class Evaluations:
         self._found = 0
 
     def looked_up(self) -> None:
-        """Tokens were looked up without gradients."""
+        """Called when tokens are looked up without gradients."""
         self._lookups += 1
 
     def compared(self) -> None:
-        """Scores were compared with targets without gradients: no mere sampling of texts."""
+        """Called when a loss is computed without gradients: not just text generation."""
         self._compared.add(self._step)
 
     @property
@@ -63,11 +63,11 @@ class Evaluations:
         if step != self._step:
             fewest = self._lookups if self._fewest is None else min(self._fewest, self._lookups)
             self._fewest = fewest
-            if self._lookups and len(self._counts) < MOST_REMEMBERED:
+            if self._lookups and len(self._counts) < MAX_REMEMBERED:
                 self._counts[self._step] = self._lookups
             self._step, self._lookups = step, 0
             due = self.records and step == _following(self.steps)
-            self._is_due = due and self._found < ENOUGH and self._begun < MOST_BEGUN
+            self._is_due = due and self._found < ENOUGH_EVALUATIONS and self._begun < MAX_RECORDINGS
             self._begun += self._is_due
         return self._is_due
 
@@ -78,7 +78,7 @@ class Evaluations:
 
     def is_too_long(self, window: Window) -> bool:
         """Whether what was recorded before any training is more than can be looked at."""
-        return not window.backwards and len(window.tape.operations) > MOST_OPERATIONS
+        return not window.backwards and len(window.tape.operations) > MAX_OPERATIONS
 
 
 def _following(steps: list[int]) -> int | None:

@@ -37,7 +37,7 @@ MAX_BACKWARDS = 64
 
 
 class Recording:
-    """The recorder at work, and what it is told of the program's doings."""
+    """Drives the recorder with the events of the running program."""
 
     def __init__(
         self,

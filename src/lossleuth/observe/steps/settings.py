@@ -34,14 +34,14 @@ def resolved_settings(
 
 
 class ChangedSettings:
-    """Tells when settings are others than before; looked at in sampled steps."""
+    """Detects changed settings; checked in sampled steps."""
 
     def __init__(self) -> None:
         self._known: object = None
         self._seen = 0
 
     def optimizers(self, table: ParameterTable, step: int) -> list[torch.optim.Optimizer] | None:
-        """The optimizers whose settings are to be told, or None if nothing changed."""
+        """The optimizers whose settings to record, or None if nothing changed."""
         if table.optimizers_seen == self._seen and not is_sampled(step):
             return None
         self._seen, optimizers = table.optimizers_seen, table.optimizers

@@ -13,16 +13,16 @@ from typing import Any
 
 from lossleuth.observe.steps.clipping import Clip
 
-MOST_READS = 32
+MAX_READS = 32
 _count = attrgetter("count")
 
 
 @dataclass
 class StepWindow:
-    """One step in the making."""
+    """A step in progress."""
 
     began: float
-    # Whether what seldom changes is looked at in it.
+    # Whether values that seldom change are read in it.
     is_sampled: bool = True
     losses: list[Any] = field(default_factory=list)
     reads: list[tuple[Any, str]] = field(default_factory=list)
@@ -38,7 +38,7 @@ class StepWindow:
     lookups: list[Any] = field(default_factory=list)
     micro_batches: list[Any] = field(default_factory=list)
     supervised: int | None = None
-    # Losses that were taken over no target at all.
+    # Losses with no target at all.
     unsupervised: int = 0
     classes: int | None = None
     unigram: float | None = None
@@ -64,7 +64,7 @@ class StepWindow:
 
     def read(self, value: Any, place: str) -> None:
         """The user's code has read a number; printing one takes several looks at it."""
-        if len(self.reads) < MOST_READS and (value, place) not in self.reads[-1:]:
+        if len(self.reads) < MAX_READS and (value, place) not in self.reads[-1:]:
             self.reads.append((value, place))
 
 

@@ -1,8 +1,8 @@
-"""Steps that are over, on their way into the record.
+"""Writes finished steps to the record, in batches.
 
 What a hook does right after a backward pass costs several times what it costs when its code and
 data are in the processor's cache. So only what cannot wait is done in a step, and the rest for
-several steps at once: at most `WAIT` seconds later, and before anything else is written.
+several steps at once: at most `MAX_WAIT_SECONDS` later, and before anything else is written.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from lossleuth.observe.steps.parameters.table import Measured, ParameterTable
 from lossleuth.observe.steps.step import StepWindow
 from lossleuth.record.write import RecordWriter
 
-WAIT = 0.25
-MOST = 64
+MAX_WAIT_SECONDS = 0.25
+MAX_WAITING_STEPS = 64
 
 
 @dataclass(slots=True)
@@ -51,14 +51,17 @@ class ClosedSteps:
         self._impact = ClipImpact()
 
     def add(self, step: ClosedStep) -> None:
-        """Keep a step, and write all that wait if it is time."""
+        """Keep a step; write all waiting steps if it is time."""
         self._waiting.append(step)
-        if step.ended - self._written >= WAIT or len(self._waiting) >= MOST:
+        if (
+            step.ended - self._written >= MAX_WAIT_SECONDS
+            or len(self._waiting) >= MAX_WAITING_STEPS
+        ):
             self._written = step.ended
             self.write()
 
     def write(self) -> None:
-        """Write all that wait; a step that cannot be written does not stop those after it."""
+        """Write all waiting steps; one that fails does not stop those after it."""
         waiting = list(self._waiting)
         if not waiting:
             return

@@ -1,4 +1,4 @@
-"""Where weights, tokens, targets and settings of a run came from, as far as files tell."""
+"""Where weights, tokens, targets and settings of a run came from, as far as files show it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lossleuth.observe.provenance.value_origins import WeightSample, token_origi
 from lossleuth.observe.steps.settings import resolved_settings
 from lossleuth.observe.steps.tokens.batches import Batches
 
-# Rates that are remembered.
+# Remember at most this many learning rates.
 MAX_RATES = 512
 
 

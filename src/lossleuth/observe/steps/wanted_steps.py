@@ -1,4 +1,4 @@
-"""Which steps of a run are recorded on a tape, and which of those are looked at."""
+"""Which steps of a run are recorded on a tape, and which of those are analysed."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class WantedSteps:
             self._looked_at |= wanted
 
     def take(self, step: int) -> None:
-        """This step is being recorded."""
+        """Called when a step is being recorded."""
         self._steps.discard(step)
 
     def put_back(self, step: int) -> None:
-        """It is not, after all."""
+        """Called when a step was not recorded after all."""
         self._steps.add(step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from lossleuth.observe.steps.step import StepWindow
-from lossleuth.observe.steps.tokens.batches import MOST_WAITING, Batches
+from lossleuth.observe.steps.tokens.batches import MAX_WAITING, Batches
 
 
 def test_tokens_are_looked_at_when_asked_and_positions_are_not_tokens() -> None:
@@ -53,8 +53,8 @@ def test_a_lookup_that_is_the_same_everywhere_is_none() -> None:
 
 def test_few_tensors_are_kept_alive() -> None:
     batches = Batches()
-    answers = [batches.looked_up(torch.tensor([5])) for _ in range(MOST_WAITING + 1)]
-    assert answers == [False] * MOST_WAITING + [True]
+    answers = [batches.looked_up(torch.tensor([5])) for _ in range(MAX_WAITING + 1)]
+    assert answers == [False] * MAX_WAITING + [True]
 
 
 def test_tokens_inside_a_transform_of_torch_func_are_seen() -> None:

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from lossleuth.observe.steps.tokens.bigram import MOST_PAIRS, TokenPairs
+from lossleuth.observe.steps.tokens.bigram import MAX_PAIRS, TokenPairs
 
 
 def test_a_token_that_tells_the_next_leaves_nothing_to_know() -> None:
@@ -45,8 +45,8 @@ def test_rows_do_not_run_into_each_other_and_padding_does_not_count() -> None:
 def test_no_more_is_kept_than_is_needed() -> None:
     pairs = TokenPairs()
     for _ in range(3):
-        pairs.add(torch.zeros(2, MOST_PAIRS // 2, dtype=torch.int16))
-    assert pairs.floors()["pairs"] == MOST_PAIRS
+        pairs.add(torch.zeros(2, MAX_PAIRS // 2, dtype=torch.int16))
+    assert pairs.floors()["pairs"] == MAX_PAIRS
 
 
 def test_what_was_counted_early_and_late_is_the_same_as_all_at_once() -> None:

@@ -10,7 +10,7 @@ import torch
 from loops import read, watching
 
 from lossleuth.observe.steps.parameters.table import ParameterTable
-from lossleuth.observe.steps.updates.unseen import PATIENCE, UnseenUpdates
+from lossleuth.observe.steps.updates.unseen import MAX_BACKWARDS_WITHOUT_STEP, UnseenUpdates
 
 
 def a_weight() -> torch.nn.Parameter:
@@ -29,7 +29,7 @@ def test_without_an_optimizer_they_are_looked_for_at_once() -> None:
 def test_with_one_they_are_looked_for_after_some_patience() -> None:
     table, weight = ParameterTable(), a_weight()
     unseen = UnseenUpdates(table, [torch.optim.SGD([weight], lr=0.1)])
-    for _ in range(PATIENCE):
+    for _ in range(MAX_BACKWARDS_WITHOUT_STEP):
         unseen.backward_begins([weight.sum()])
     assert table.parameters.names == []
     unseen.backward_begins([weight.sum()])
@@ -39,7 +39,7 @@ def test_with_one_they_are_looked_for_after_some_patience() -> None:
 def test_an_update_that_is_told_begins_patience_anew() -> None:
     table, weight = ParameterTable(), a_weight()
     unseen = UnseenUpdates(table, [torch.optim.SGD([weight], lr=0.1)])
-    for _ in range(PATIENCE):
+    for _ in range(MAX_BACKWARDS_WITHOUT_STEP):
         unseen.backward_begins([weight.sum()])
     unseen.optimizer_updated()
     unseen.backward_begins([weight.sum()])

@@ -16,10 +16,10 @@ from lossleuth.observe.steps.tokens.bigram import TokenPairs
 from lossleuth.observe.steps.tokens.unigram import TargetCounts
 from lossleuth.torch_internals import outside_transforms, unwrapped, version_of
 
-# More are not kept alive; they are looked at early.
-MOST_WAITING = 8
+# Keep at most this many tensors alive; process them early if there are more.
+MAX_WAITING = 8
 # Runs of tokens of the first batches, to look for in files at the end.
-MOST_RUNS = 4
+MAX_RUNS = 4
 
 
 class Batches:
@@ -54,7 +54,7 @@ class Batches:
                 self._tokens.clear()
             tokens = unwrapped(tokens)
             self._tokens.append((tokens, version_of(tokens)))
-        return len(self._tokens) > MOST_WAITING
+        return len(self._tokens) > MAX_WAITING
 
     def compared(self, scores: Tensor, targets: Any, ignored: int) -> bool:
         """A cross-entropy was taken; whether the time has come to look at its targets."""
@@ -63,10 +63,10 @@ class Batches:
             classes = shape[0 if len(shape) == 1 else 1]
             targets = unwrapped(targets)
             self._targets.append((targets, version_of(targets), ignored, classes))
-        return len(self._targets) > MOST_WAITING
+        return len(self._targets) > MAX_WAITING
 
     def look(self, window: StepWindow) -> None:
-        """Enter what was used since the last time into the step's window."""
+        """Add what was used since the last call to the step."""
         if not self._tokens and not self._targets:
             return
         if is_inside_transform():
@@ -77,7 +77,7 @@ class Batches:
             self._look(window)
 
     def floors(self) -> dict[str, float]:
-        """What the seen tokens allow, in nats per token."""
+        """Unigram and bigram entropy of the tokens seen, in nats per token."""
         return self._pairs.floors()
 
     def _look(self, window: StepWindow) -> None:
@@ -92,7 +92,7 @@ class Batches:
                     window.lookups.append(seen)
                     if window.is_sampled:
                         self._pairs.add(tensor)
-                    if len(self.runs) < MOST_RUNS:
+                    if len(self.runs) < MAX_RUNS:
                         _keep_run(self.runs, tensor)
                         self.row = int(tensor.shape[-1])
         for tensor, version, ignored, classes in targets:
@@ -101,7 +101,7 @@ class Batches:
                 count = self._reader.supervised(tensor, ignored)
                 window.supervised = (window.supervised or 0) + count
                 window.unsupervised += not count
-                if len(self.target_runs) < MOST_RUNS and tensor.dim():
+                if len(self.target_runs) < MAX_RUNS and tensor.dim():
                     _keep_run(self.target_runs, tensor)
                 if window.is_sampled:
                     self._counts.add(tensor, ignored)

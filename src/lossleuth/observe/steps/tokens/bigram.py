@@ -1,4 +1,4 @@
-"""What the seen tokens themselves allow: the loss of knowing frequencies, alone and in pairs."""
+"""Unigram and bigram entropy of the tokens seen: the loss of knowing only frequencies."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 # Pairs beyond are not kept: the floors of more would be the same.
-MOST_PAIRS = 1 << 18
+MAX_PAIRS = 1 << 18
 LARGEST = 1 << 31
-MOST_WAITING = 16
-# A table of pairs that was seen less often than this, on average, is known by heart.
-FEWEST_SIGHTINGS = 4
+MAX_WAITING = 16
+# Pairs seen less often than this on average are memorised, not estimated.
+MIN_SIGHTINGS = 4
 
 
 class TokenPairs:
@@ -36,7 +36,7 @@ class TokenPairs:
         >>> {name: round(value, 4) for name, value in pairs.floors().items()}
         {'pairs': 10.0, 'unigram': 0.6931, 'bigram': 0.0}
         """
-        room, width = MOST_PAIRS - self._taken, tokens.shape[-1] if tokens.dim() else 0
+        room, width = MAX_PAIRS - self._taken, tokens.shape[-1] if tokens.dim() else 0
         if room <= 0 or width < 2:
             return
         # Only a copy: this is done right after a backward pass, where all else is slow.
@@ -46,13 +46,13 @@ class TokenPairs:
         self._taken += rows.size - len(rows)
         # Seldom, where much is known: counting sorts all of that anew.
         enough = self._taken - self._counted > 2 * len(self._pairs)
-        if enough and len(self._waiting) >= MOST_WAITING:
+        if enough and len(self._waiting) >= MAX_WAITING:
             self._fold()
 
     def _fold(self) -> None:
         """Count what waits: a pair that is seen again takes no more room."""
         found = np.concatenate([_codes(rows) for rows in self._waiting])
-        room = MOST_PAIRS - int(self._sightings.sum())
+        room = MAX_PAIRS - int(self._sightings.sum())
         pairs, sightings = np.unique(found[:room], return_counts=True)
         self._waiting.clear()
         self._counted = self._taken
@@ -74,9 +74,9 @@ class TokenPairs:
             return {}
         following = _grouped(pairs & 0xFFFFFFFF, sightings)
         found = {"pairs": float(count), "unigram": _entropy(following)}
-        if count >= FEWEST_SIGHTINGS * len(pairs):
+        if count >= MIN_SIGHTINGS * len(pairs):
             before = _grouped(pairs >> 32, sightings)
-            # What both tell, without what the first alone tells.
+            # Entropy of the pairs minus entropy of the first tokens.
             found["bigram"] = max(0.0, _entropy(sightings) - _entropy(before))
         return found
 

@@ -1,4 +1,4 @@
-"""The entropy of the targets seen so far: the loss of knowing only how frequent each one is."""
+"""Unigram entropy of the targets seen so far: the loss of knowing only their frequencies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LARGEST = 1 << 20
 
 
 class TargetCounts:
-    """Counts targets, often at first and then now and then, so that it costs next to nothing."""
+    """Counts targets, often at first and then rarely, so that it costs next to nothing."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(0, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Whether parameters stay as they are, while no optimizer is seen to make an update.
+"""Checks whether parameters stay unchanged while no optimizer update is seen.
 
 An update can be made where no hook sees it: in compiled code, in a kernel, by an optimizer that is
 none of torch's. Its mark is on the parameters.

@@ -1,4 +1,4 @@
-"""Updates that no hook tells of: made by hand, or by an optimizer that is compiled."""
+"""Updates that no hook reports: made by hand, or by a compiled optimizer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lossleuth.observe.steps.updates.missing_update import unfinished
 from lossleuth.observe.steps.updates.unchanged import Resting
 
 # Backward passes without an optimizer's step after which updates by hand are looked for.
-PATIENCE = 64
+MAX_BACKWARDS_WITHOUT_STEP = 64
 
 
 class UnseenUpdates:
-    """Knows when to look for them; whether there was one, the parameters tell."""
+    """Decides when to look for them; the parameters show whether there was one."""
 
     def __init__(self, table: ParameterTable, made: Collection[torch.optim.Optimizer]) -> None:
         self._table = table
@@ -30,18 +30,18 @@ class UnseenUpdates:
 
     @property
     def are_looked_for(self) -> bool:
-        """Whether anything is updated that no hook would tell of."""
+        """Whether anything is updated without a hook being called."""
         return not self._table.known or bool(self._table.unseen)
 
     def backward_begins(self, roots: Sequence[Any]) -> None:
-        """The engine is about to differentiate `roots`."""
+        """Called before the engine differentiates `roots`."""
         self._backwards += 1
         if self._table.known:
             return
         if self.resting is None and self._made:
             self.resting = Resting(self._made)
         # An optimizer that was made will most likely be used; if it is not, look for ourselves.
-        if not self._made or self._backwards > PATIENCE:
+        if not self._made or self._backwards > MAX_BACKWARDS_WITHOUT_STEP:
             self._table.note_roots(roots)
 
     def found(self) -> list[str]:
@@ -58,5 +58,5 @@ class UnseenUpdates:
         return unfinished(window, self._made, made_at, self.resting)
 
     def optimizer_updated(self) -> None:
-        """A hook has told of an update."""
+        """Called when a hook reports an update."""
         self._backwards = 0

@@ -1,4 +1,4 @@
-"""What the laboratory has found, as text of 80 columns."""
+"""The results of `lossleuth precision` as text, 80 columns wide."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from lossleuth.labs.precision.step import Step
 WIDTH = 80
 
 
-def told_noise(step: Step, noise: Noise) -> Iterator[str]:
-    """What the step is, and what it is uncertain by."""
-    yield from _wrapped(f"{step.source}; errors are against {NAME}.")
+def noise_lines(step: Step, noise: Noise) -> Iterator[str]:
+    """The step, and its own noise."""
+    yield from _wrapped(f"{step.source}; errors are measured against {NAME}.")
     yield from _wrapped(
         f"The step's own noise: loss ±{noise.loss:.2g} nats (over rows), update ±"
         f"{noise.update:.2g} of its size (two halves of the batch; {step.moves})."
     )
 
 
-def told_sums(effects: Sequence[Effect]) -> Iterator[str]:
-    """Ways to sum, beside each other."""
+def sums_lines(effects: Sequence[Effect]) -> Iterator[str]:
+    """A table of summation methods."""
     yield "Sum of float32 exponentials"
     yield f"  {'by':<10} {'error':>8} {'loss':>8} {'update':>8} {'ns/number':>9}  verdict"
     for effect in effects:
@@ -38,8 +38,8 @@ def told_sums(effects: Sequence[Effect]) -> Iterator[str]:
     yield from _legend("error: of the worst row's sum", effects)
 
 
-def told_formats(effects: Sequence[Effect]) -> Iterator[str]:
-    """Formats beside each other."""
+def formats_lines(effects: Sequence[Effect]) -> Iterator[str]:
+    """A table of number formats."""
     yield "Softmax and gradient of cross-entropy, computed in"
     yield (f"  {'':<22} {'error':>7} {'loss':>7} {'update':>7} {'to 0':>5} {'ns':>5}  verdict")
     for effect in effects:
@@ -50,8 +50,8 @@ def told_formats(effects: Sequence[Effect]) -> Iterator[str]:
     yield from _legend("error: of the whole gradient of the logits", effects)
 
 
-def told_ranges(ranges: Sequence[Range], overflows: Sequence[Overflow]) -> Iterator[str]:
-    """Head-room of each class of tensors."""
+def ranges_lines(ranges: Sequence[Range], overflows: Sequence[Overflow]) -> Iterator[str]:
+    """Headroom of each class of tensors."""
     yield "Range: doublings left to the largest float16 and bfloat16, and shares lost"
     yield f"  {'':<20} smallest  largest   f16  to 0 small  inf  bf16  to 0"
     for found in ranges:
@@ -67,26 +67,26 @@ def told_ranges(ranges: Sequence[Range], overflows: Sequence[Overflow]) -> Itera
     for one in overflows:
         place = {"formula": "overflows in the formula", "value": "overflows as a value"}
         yield from _wrapped(
-            f"exp of a logit of {one.largest:.4g} in {one.format} without taking off the largest: "
+            f"exp of a logit of {one.largest:.4g} in {one.format} without subtracting the maximum: "
             f"{place.get(one.where, 'stays finite')}; {one.remedy}.",
             "  ",
         )
 
 
 def _scaling(found: Range) -> list[str]:
-    """What a loss scale would save of a class, where it was asked for."""
+    """What loss scaling would save in a class of tensors, if that was computed."""
     half = found.formats[0]
     if math.isnan(half.flushed_scaled):
         return []
     saved = f"times {half.scale:.0f} leaves {half.flushed_scaled:.2%} at 0, not {half.flushed:.2%}"
     if not half.flushed:
-        saved = "saves nothing, since nothing becomes 0"
+        saved = "saves nothing, since nothing underflows"
     return _wrapped(f"Loss scaling, {found.name} in float16: {saved}.", "  ")
 
 
-def told_sweep(sweep: Sweep) -> Iterator[str]:
-    """The picture of finite differences, and why it looks so."""
-    yield f"Central differences of one position's loss in {sweep.format}, the median entry"
+def sweep_lines(sweep: Sweep) -> Iterator[str]:
+    """The error of finite differences over the step size, and what explains it."""
+    yield f"Central differences of one position's loss in {sweep.format}, median entry"
     yield from (f"  {line}"[:WIDTH] for line in sweep.picture().split("\n"))
     small, good = sweep.at(1e-5), sweep.at(1e-2)
     yield from _wrapped(
@@ -98,8 +98,8 @@ def told_sweep(sweep: Sweep) -> Iterator[str]:
     )
 
 
-def told_claims(claims: Sequence[Claim]) -> Iterator[str]:
-    """Claims, each with what was measured."""
+def claims_lines(claims: Sequence[Claim]) -> Iterator[str]:
+    """Each claim, with the measurement that settles it."""
     for claim in claims:
         yield from _wrapped(f"believed: {claim.believed}")
         yield from _wrapped(f"measured: {claim.measured}", "  ")
@@ -112,12 +112,11 @@ def _legend(error: str, effects: Sequence[Effect]) -> Iterator[str]:
         if effect.verdict != BELOW:
             yield from _wrapped(f"{effect.name}: {effect.verdict}.", "  ")
     if any(effect.verdict == BELOW for effect in effects):
-        told = f"irrelevant: below the step's own noise, less than {IRRELEVANT:.2f} of it."
-        yield f"  {told}"
+        yield f"  irrelevant: below the step's own noise, less than {IRRELEVANT:.2f} of it."
 
 
 def _short(verdict: str) -> str:
-    """One word of it; what is not irrelevant is told whole below the table."""
+    """The verdict in one word; relevant ones are explained below the table."""
     return "irrelevant" if verdict == BELOW else verdict.split(":")[0]
 
 

@@ -1,4 +1,4 @@
-"""`lossleuth demo`: one founding case, judged before your eyes."""
+"""`lossleuth demo`: one founding case, examined live."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lossleuth.types.judgement import Status
 Print = Callable[[str], None]
 
 
-def tell(name: str, out: Path | None, show: Print) -> int:
-    """Say what was believed, find out what is true, say what proves it; the verdict's exit code."""
+def run_demo(name: str, out: Path | None, show: Print) -> int:
+    """Show what the authors believed, examine the case, show the proof; the verdict's exit code."""
     story = _story(name)
     show(f"The case of {story.name}: {story.script}")
     show(f"Believed: {story.believed}")
-    show("Now lossleuth runs the program, unchanged, and looks for itself:")
+    show("lossleuth now runs the program, unchanged:")
     sys.stdout.flush()
-    # Nothing heavy is loaded before the first words are on the screen.
+    # Load nothing heavy before the first lines are on the screen.
     from lossleuth.examiner.commands import examine_script
     from lossleuth.report.render.terminal import lines
     from lossleuth.report.writing import write_reports
@@ -36,12 +36,12 @@ def tell(name: str, out: Path | None, show: Print) -> int:
     for identifier in story.blamed:
         judgement = verdict.judgements.get(identifier)
         if judgement is not None and judgement.status is Status.REFUTED:
-            show(f"What was believed, {identifier}, is refuted: {judgement.because}.")
+            show(f"The suspect at the time, {identifier}, is ruled out: {judgement.because}.")
     show("")
     for line in story.text.splitlines():
         show(line)
     show("")
-    show(f"({time.monotonic() - began:.0f} s; the report is {written[1]})")
+    show(f"({time.monotonic() - began:.0f} s; report: {written[1]})")
     show("For your own script: lossleuth run YOUR_SCRIPT.py [ITS ARGUMENTS]")
     return verdict.exit_code
 

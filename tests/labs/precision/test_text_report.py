@@ -12,14 +12,14 @@ from lossleuth.labs.precision.effects import Effect
 from lossleuth.labs.precision.given_logits import generated
 from lossleuth.labs.precision.noise import BELOW, Noise
 from lossleuth.labs.precision.ranges import Overflow, Range, overflow_of, range_of
-from lossleuth.labs.precision.telling import (
+from lossleuth.labs.precision.text_report import (
     WIDTH,
-    told_claims,
-    told_formats,
-    told_noise,
-    told_ranges,
-    told_sums,
-    told_sweep,
+    claims_lines,
+    formats_lines,
+    noise_lines,
+    ranges_lines,
+    sums_lines,
+    sweep_lines,
 )
 
 EFFECTS = [
@@ -33,7 +33,7 @@ EFFECTS = [
 
 def joined(ranges: list[Range], overflows: list[Overflow]) -> str:
     """What is told of ranges, without its line breaks."""
-    return " ".join(" ".join(told_ranges(ranges, overflows)).split())
+    return " ".join(" ".join(ranges_lines(ranges, overflows)).split())
 
 
 def test_no_line_is_wider_than_a_terminal() -> None:
@@ -41,25 +41,25 @@ def test_no_line_is_wider_than_a_terminal() -> None:
     ranges = [range_of("Adam's second moment", [torch.tensor([1e-30, 1e30])], scaled=True)]
     overflows = [overflow_of(torch.tensor([1e6]), "float16")]
     lines = [
-        *told_noise(step, Noise(0.1234, 0.5678)),
-        *told_sums(EFFECTS[:1]),
-        *told_formats(EFFECTS),
-        *told_ranges(ranges, overflows),
-        *told_sweep(sweep_of(torch.zeros(34), 0, "float32")),
-        *told_claims([Claim("believed " * 20, "measured " * 30, False)]),
+        *noise_lines(step, Noise(0.1234, 0.5678)),
+        *sums_lines(EFFECTS[:1]),
+        *formats_lines(EFFECTS),
+        *ranges_lines(ranges, overflows),
+        *sweep_lines(sweep_of(torch.zeros(34), 0, "float32")),
+        *claims_lines([Claim("believed " * 20, "measured " * 30, False)]),
     ]
     assert len(lines) > 30
     assert [line for line in lines if len(line) > WIDTH] == []
 
 
 def test_a_verdict_is_told_in_a_word_and_explained_once() -> None:
-    lines = list(told_sums(EFFECTS[:1]))
+    lines = list(sums_lines(EFFECTS[:1]))
     assert lines[2].split()[-1] == "irrelevant"
     assert sum("below the step's own noise" in line for line in lines) == 1
 
 
 def test_an_error_that_matters_is_told_whole() -> None:
-    lines = list(told_formats(EFFECTS[1:]))
+    lines = list(formats_lines(EFFECTS[1:]))
     assert lines[2].endswith("  matters") and lines[3].endswith("  breaks") and "50%" in lines[3]
     assert "  bfloat16, summed in it: matters: update, 1.2e+02 times its noise." in lines
     assert "  float16: breaks: not finite." in lines

@@ -1,4 +1,4 @@
-"""Commands in processes of their own: told about, limited, ended."""
+"""Commands in their own processes: reported on, limited, ended."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from lossleuth.agents import errand as errands
-from lossleuth.agents.errand import Done, Refused, end_all, errand
+from lossleuth.agents import command
+from lossleuth.agents.command import CommandResult, Refused, end_all, run_command
 from lossleuth.types.errors import BadInput
 
 
@@ -26,22 +26,24 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ran(
-    root: Path, program: str, limit: float = 30, patience: float = 0.2
-) -> tuple[Done, list[str]]:
-    """Run a program as an errand: how it ended, and what was told."""
+    root: Path, program: str, limit: float = 30, grace: float = 0.2
+) -> tuple[CommandResult, list[str]]:
+    """Run a program as a command: its result, and the progress it reported."""
     said: list[str] = []
 
-    async def told(sentence: str) -> None:
+    async def report(sentence: str) -> None:
         said.append(sentence)
 
-    async def run() -> Done:
-        return await errand("program", [], root=root, limit=limit, told=told, patience=patience)
+    async def run() -> CommandResult:
+        return await run_command(
+            "program", [], root=root, limit=limit, report_progress=report, grace=grace
+        )
 
     (root.parent / "ours" / "program.py").write_text(program)
     return anyio.run(run), said
 
 
-def test_output_and_what_is_told_come_back_apart(root: Path) -> None:
+def test_stdout_and_progress_come_back_apart(root: Path) -> None:
     program = (
         "import sys, time\n"
         "print('{\"a\": 1}')\n"
@@ -59,7 +61,7 @@ def test_output_and_what_is_told_come_back_apart(root: Path) -> None:
 def test_silence_is_filled_with_the_last_sentence(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errands, "BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(command, "HEARTBEAT_SECONDS", 0.2)
     program = (
         "import sys, time\n"
         'print(\'{"progress": "training"}\', file=sys.stderr, flush=True)\n'
@@ -75,46 +77,46 @@ def test_at_its_limit_it_is_ended_and_says_so(root: Path) -> None:
         "open('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
     )
     began = time.monotonic()
-    with pytest.raises(BadInput, match="expected an answer within 3 s, found none, and ended it"):
+    with pytest.raises(BadInput, match="an answer within 3 s, found none, so it was ended"):
         ran(root, program, limit=3)
     assert time.monotonic() - began < 20
-    assert not errands._under_way
+    assert not command._running
     with pytest.raises(ProcessLookupError):
         os.kill(int((root / "pid").read_text()), 0)
 
 
 def test_too_much_output_ends_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errands, "MOST_OUTPUT", 1 << 20)
+    monkeypatch.setattr(command, "MAX_OUTPUT_BYTES", 1 << 20)
     program = "while True:\n    print('x' * 1000)\n"
     with pytest.raises(BadInput, match="more than 1 MB of output"):
         ran(root, program)
 
 
-def test_a_cancelled_errand_leaves_no_process(root: Path) -> None:
+def test_a_cancelled_command_leaves_no_process(root: Path) -> None:
     program = "import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
     (root.parent / "ours" / "program.py").write_text(program)
 
-    async def told(sentence: str) -> None:
+    async def report(sentence: str) -> None:
         pass
 
     async def run() -> bool:
         with anyio.move_on_after(1.5) as scope:
-            await errand("program", [], root=root, limit=60, told=told)
+            await run_command("program", [], root=root, limit=60, report_progress=report)
         return scope.cancelled_caught
 
     assert anyio.run(run)
-    assert not errands._under_way
+    assert not command._running
     with pytest.raises(ProcessLookupError):
         os.kill(int((root / "pid").read_text()), 0)
 
 
-def test_all_that_is_under_way_is_ended_at_once() -> None:
+def test_all_running_commands_are_ended_at_once() -> None:
     process = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    errands._under_way.add(process)
+    command._running.add(process)
     try:
         end_all()
     finally:
-        errands._under_way.discard(process)
+        command._running.discard(process)
     assert process.returncode == -2
 
 
@@ -125,13 +127,13 @@ def test_a_file_called_like_one_of_ours_is_not_imported(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("stderr", "reason"),
     [
         ("noise\nlossleuth: expected a, found b: do c\n", "expected a, found b: do c"),
         ("Traceback\nValueError: x\n", r"found exit code 3 \(ValueError: x\)"),
         ("", "found exit code 3: run it by hand"),
     ],
 )
-def test_no_answer_has_a_reason(told: str, reason: str) -> None:
+def test_no_answer_has_a_reason(stderr: str, reason: str) -> None:
     with pytest.raises(Refused, match=reason):
-        Done(3, b"", told).answer  # noqa: B018
+        CommandResult(3, b"", stderr).answer  # noqa: B018
