@@ -48,6 +48,12 @@ def test_the_rate_is_that_many_times_the_healthy_one(name: str, dose: float) -> 
     assert made.param_groups[0]["lr"] == pytest.approx(dose * parts.settings.rate)
 
 
+def test_epsilon_is_the_dose_at_the_healthy_rate() -> None:
+    parts = planted(small("plain"), [Planted(fault_of("epsilon_too_large"), 0.1)])
+    (group,) = parts.optimizer(torch.nn.Linear(1, 1), parts.settings).param_groups
+    assert (group["eps"], group["lr"]) == (0.1, parts.settings.rate)
+
+
 def test_the_schedule_is_over_after_a_part_of_the_run() -> None:
     parts = planted(small("plain", steps=40), [Planted(fault_of("schedule_too_fast"), 4)])
     optimizer = parts.optimizer(torch.nn.Linear(1, 1), parts.settings)

@@ -142,3 +142,16 @@ def clip_too_tight(parts: Parts, dose: float) -> Parts:
         torch.nn.utils.clip_grad_norm_(model.parameters(), dose)  # planted: clip_too_tight
 
     return replace(parts, before_update=before_update)
+
+
+@fault(dose=1.0, ladder=(1.0, 0.1, 1e-2, 1e-3, 1e-4))
+def epsilon_too_large(parts: Parts, dose: float) -> Parts:
+    """Epsilon is far above the size of any gradient: Adam no longer divides by it."""
+
+    def optimizer(model: nn.Module, settings: Settings) -> Optimizer:
+        rate = settings.rate
+        return torch.optim.AdamW(  # planted: epsilon_too_large
+            model.parameters(), lr=rate, eps=dose
+        )
+
+    return replace(parts, optimizer=optimizer)
