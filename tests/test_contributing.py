@@ -24,7 +24,7 @@ def examples() -> list[tuple[str, str, str]]:
 def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the sources and tests with the examples in."""
     copy = tmp_path_factory.mktemp("house")
-    for folder in ("src", "tests"):
+    for folder in ("src", "tests", "bench"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / folder, copy / folder, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", copy)

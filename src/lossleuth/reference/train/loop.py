@@ -97,7 +97,16 @@ def train(
         windows = [window for batch in batches for window in batch.windows.tolist()]
         seconds = time.perf_counter() - began
         yield Step(
-            step, loss, rate, norm_before, norm_after, finite, tokens, seconds, windows, first_bad
+            step=step,
+            loss=loss,
+            lr=rate,
+            norm_before_clip=norm_before,
+            norm_after_clip=norm_after,
+            applied=finite,
+            tokens=tokens,
+            seconds=seconds,
+            windows=windows,
+            first_bad=first_bad,
         )
 
 

@@ -217,7 +217,15 @@ def _block(
     h_BTF, activation = gelu(h_BTF)
     f_BTD, down = linear(h_BTF, *_of(parameters, f"{name}.down"))
     saved = SavedBlock(
-        attention_norm, qkv, rotation_T2P, attended, out, feed_norm, up, activation, down
+        attention_norm=attention_norm,
+        qkv=qkv,
+        rotation_T2P=rotation_T2P,
+        attention=attended,
+        out=out,
+        feed_norm=feed_norm,
+        up=up,
+        gelu=activation,
+        down=down,
     )
     return x_BTD + f_BTD, saved
 
