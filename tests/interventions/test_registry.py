@@ -22,7 +22,6 @@ DOSES: dict[str, dict[str, float | str]] = {
     "clip_gradients": {"norm": 1.0},
     "shift_labels": {"offset": 1},
     "autocast": {"enabled": False},
-    "drop_term": {"index": 0},
 }
 FOLDER = Path(lossleuth.interventions.__path__[0])
 NAMES = sorted(path.stem for path in FOLDER.glob("*/*.py") if path.stem != "__init__")
