@@ -71,7 +71,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     def note(code: CodeType, _new: CodeType) -> None:
         names.append(f"{code.co_filename}:{code.co_name}")
 
-    monkeypatch.setattr(closed, "WAIT", 0.0)
+    monkeypatch.setattr(closed, "MAX_WAIT_SECONDS", 0.0)
     torch._dynamo.reset()
     hook = register_bytecode_hook(note)
     yield names

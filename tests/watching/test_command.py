@@ -16,7 +16,7 @@ from lossleuth.findings.data import Alignment
 from lossleuth.findings.gradient import CustomFunction, GradientTruth
 from lossleuth.findings.model import Leaks
 from lossleuth.findings.update import UpdateTruth
-from lossleuth.observe.steps.step_writer import WAIT
+from lossleuth.observe.steps.step_writer import MAX_WAIT_SECONDS
 from lossleuth.record.read import Record
 from lossleuth.record.recorded_steps import recorded_steps
 
@@ -254,7 +254,7 @@ def leaving(tmp_path: Path, ending: str, **more: str) -> subprocess.CompletedPro
         "    weight.square().sum().backward()\n"
         "    optimizer.step()\n"
         # A process that is killed can take the steps of its last moments with it.
-        f"    time.sleep({WAIT * 1.2})\n" + ending
+        f"    time.sleep({MAX_WAIT_SECONDS * 1.2})\n" + ending
     )
     return run("-m", "lossleuth", "watch", "--out", "r", "train.py", folder=tmp_path)
 

@@ -64,4 +64,4 @@ def test_an_ending_that_cannot_be_saved_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save_ending(tmp_path / "gone", Ending(0, None, 1.0))
-    assert "could not be saved" in capsys.readouterr().err
+    assert "could not save" in capsys.readouterr().err
