@@ -19,6 +19,7 @@ LAYERS = (
     {"types.evidence"},
     {"types.cause"},
     {"torch_internals"},
+    {"guardian"},
     {"files", "number_formats", "places", "process_tree", "settings", "source_lines"},
     {"run_directory"},
     {"record"},

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
-from lossleuth.process_tree import descendants, end
+import pytest
+
+from lossleuth.guardian import descendants
+from lossleuth.process_tree import end, ended_in_order, start
 
 # Starts a process in a session of its own, says both numbers, and does not listen to Ctrl-C.
 DEAF = """
@@ -29,8 +34,8 @@ def is_running(pid: int) -> bool:
 
 
 def started(program: str) -> tuple[subprocess.Popen[bytes], int]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True
+    process = start(
+        [sys.executable, "-c", program], streams=(subprocess.DEVNULL, subprocess.PIPE, None)
     )
     assert process.stdout is not None
     with process.stdout:
@@ -61,17 +66,23 @@ def test_a_process_that_listens_tidies_up_itself() -> None:
     assert process.returncode == 7
 
 
-def test_what_outlived_a_process_in_its_session_is_ended() -> None:
+def test_what_outlives_a_command_is_ended_with_it() -> None:
     program = (
         "import subprocess, sys\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],"
-        " stdout=subprocess.DEVNULL)\n"
+        " stdout=subprocess.DEVNULL, start_new_session=True)\n"
         "print(child.pid)\n"
     )
     process, child = started(program)
-    process.wait(10)
-    assert is_running(child)
-    end(process, patience=0.1)
+    assert process.wait(10) == 0
+    assert not is_running(child)
+
+
+def test_a_guardian_that_does_not_answer_is_killed_with_everything_below() -> None:
+    process, child = started(DEAF)
+    process.send_signal(signal.SIGSTOP)
+    end(process, patience=0.2)
+    assert process.returncode == -9
     for _ in range(100):
         if not is_running(child):
             break
@@ -79,6 +90,38 @@ def test_what_outlived_a_process_in_its_session_is_ended() -> None:
     assert not is_running(child)
 
 
-def test_a_process_stems_from_its_parent_and_not_from_itself() -> None:
-    assert os.getpid() in descendants(os.getppid())
-    assert os.getpid() not in descendants(os.getpid())
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_unwinds_the_block_and_gives_the_usual_exit_code(number: int) -> None:
+    with pytest.raises(SystemExit) as left, ended_in_order():
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+    assert left.value.code == 128 + number
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_signal_that_somebody_handles_or_ignores_stays_theirs() -> None:
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_in_order():
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert heard == [1]
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGHUP, hangup)
+
+
+def test_in_another_thread_signals_are_left_alone() -> None:
+    passed = []
+
+    def block() -> None:
+        with ended_in_order():
+            passed.append(1)
+
+    thread = threading.Thread(target=block)
+    thread.start()
+    thread.join()
+    assert passed == [1]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import anyio
 import anyio.to_thread
 
-from lossleuth.process_tree import end
+from lossleuth.process_tree import GRACE_SECONDS, end, start
 from lossleuth.types.errors import BadInput
 
 POLL_SECONDS = 0.1
@@ -27,7 +27,7 @@ HEARTBEAT_SECONDS = 5.0
 # Limit on stdout and on stderr.
 MAX_OUTPUT_BYTES = 16 << 20
 # How long an interrupted command may take to clean up; less if nobody waits for it any more.
-GRACE_SECONDS, SHORT_GRACE_SECONDS = 10.0, 1.0
+INTERRUPT_SECONDS, SHORT_INTERRUPT_SECONDS = 10.0, 1.0
 MESSAGE_PREFIX = "lossleuth: "
 
 ReportProgress = Callable[[str], Awaitable[None]]
@@ -77,7 +77,7 @@ async def run_command(
     limit: float,
     report_progress: ReportProgress,
     remedy: str = "give a larger budget",
-    grace: float = GRACE_SECONDS,
+    grace: float = INTERRUPT_SECONDS,
 ) -> CommandResult:
     """Run `python -m module arguments` in `root`; BadInput if it exceeds a limit."""
     # -P: a file called torch.py in the directory is the user's, not ours to import.
@@ -85,16 +85,14 @@ async def run_command(
     with tempfile.TemporaryDirectory(prefix="lossleuth-command-") as folder:
         stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
         with stdout.open("wb") as out, stderr.open("wb") as err:
-            process = subprocess.Popen(
+            process = start(
                 command,
-                cwd=root,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
+                folder=root,
+                streams=(subprocess.DEVNULL, out, err),
+                grace=GRACE_SECONDS,
             )
         _running.add(process)
-        exceeded, time_to_end = None, SHORT_GRACE_SECONDS
+        exceeded, time_to_end = None, SHORT_INTERRUPT_SECONDS
         try:
             exceeded = await _wait(process, stdout, stderr, limit, report_progress)
             time_to_end = grace
@@ -111,7 +109,7 @@ async def run_command(
 def end_all() -> None:
     """End every running command, before the server exits."""
     for process in list(_running):
-        end(process, SHORT_GRACE_SECONDS)
+        end(process, SHORT_INTERRUPT_SECONDS)
 
 
 async def _end(process: subprocess.Popen[bytes], grace: float) -> None:

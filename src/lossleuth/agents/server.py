@@ -44,7 +44,7 @@ def make_server(root: Path) -> MCPServer[None]:
 
 def serve(root: Path) -> None:
     """Serve until the client disconnects, then end every running command."""
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _leave)
     make_server(root).run("stdio")
 

@@ -15,6 +15,7 @@ from lossleuth.examiner.request import Request
 from lossleuth.judge.verdict import Verdict
 from lossleuth.observe.launch.executor import Background
 from lossleuth.observe.launch.program import Program
+from lossleuth.process_tree import ended_in_order
 from lossleuth.run_directory import dated_directory, free_directory
 
 MAX_JOBS = 4
@@ -51,7 +52,10 @@ def examine_script(
     jobs = max(1, min(MAX_JOBS, os.cpu_count() or 1))
     background = Background(program, jobs, forks=True)
     try:
-        with ProgressPrinter(quiet=quiet, as_json=as_json) as report_progress:
+        with (
+            ended_in_order(),
+            ProgressPrinter(quiet=quiet, as_json=as_json) as report_progress,
+        ):
             verdict = Examination(background, request, report_progress).run()
     finally:
         background.close()

@@ -16,6 +16,7 @@ from lossleuth.labs.lab.cells import HEALTHY, HOSTS, INVENTED, PEERS, Cell
 from lossleuth.labs.lab.programs.planting import fault_of
 from lossleuth.labs.lab.rows import Row, digest
 from lossleuth.labs.lab.sources import PACKAGE, pipeline
+from lossleuth.process_tree import GRACE_SECONDS, ended_in_order, kill, start
 from lossleuth.types.errors import BadInput
 
 CANNOT_TELL = "cannot_tell"
@@ -29,14 +30,22 @@ Verdict = Mapping[str, Any]
 
 def examined(cell: Cell, *, budget: float = 120.0) -> Row:
     """Run the cell's script as a user would, and say what came of it."""
-    with tempfile.TemporaryDirectory(prefix="lossleuth-lab-") as folder:
+    with ended_in_order(), tempfile.TemporaryDirectory(prefix="lossleuth-lab-") as folder:
         command = [*(sys.executable, "-m", "lossleuth", "run", "--json", f"--budget={budget:g}")]
         command += ["--out", str(Path(folder, "run")), str(cell.script), *cell.arguments]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode not in JUDGED:
-        words = (ended.stderr.strip().splitlines() or ["no word"])[-1]
+        process = start(
+            command,
+            streams=(subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE),
+            grace=GRACE_SECONDS,
+        )
+        try:
+            stdout, stderr = process.communicate()
+        finally:
+            kill(process)
+    if process.returncode not in JUDGED:
+        words = (stderr.decode(errors="replace").strip().splitlines() or ["no word"])[-1]
         raise BadInput("a verdict", f"{cell.id}: {words}", "run the script by itself")
-    return row_of(cell, json.loads(ended.stdout))
+    return row_of(cell, json.loads(stdout))
 
 
 def row_of(cell: Cell, verdict: Verdict) -> Row:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lossleuth.guardian import guard
 from lossleuth.observe.import_list import strangers
 
 POLL_SECONDS = 0.02
@@ -28,6 +29,7 @@ class _Run(NamedTuple):
     arguments: list[str]
     environment: dict[str, str]
     output: str
+    scratch: str
 
 
 class _Requests:
@@ -63,9 +65,12 @@ def main() -> None:
         return
     state = _prepare(Path(first["script"]), first["modules"], set(first["own"]))
     _say(answers, {"state": state})
+    server = os.getpid()
     run = _serve(requests, answers)
     if run is not None:
         os.close(answers)
+        os.dup2(nothing, 0)
+        guard(server, run.scratch)
         _become(run, nothing)
 
 
@@ -107,9 +112,7 @@ def _serve(requests: _Requests, answers: int) -> _Run | None:
 
 def _become(run: _Run, nothing: int) -> None:
     """Be the process that `python -m lossleuth.observe.child.run SCRIPT` starts."""
-    os.setsid()
     output = os.open(run.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
     for number in (output, nothing):

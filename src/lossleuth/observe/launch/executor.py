@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,11 +14,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lossleuth.files import make_directory
+from lossleuth.guardian import discard
 from lossleuth.observe.import_list import noted_imports
-from lossleuth.observe.launch.fork_server import Forked, ForkServer
+from lossleuth.observe.launch.fork_server import SCRATCH, Forked, ForkServer
 from lossleuth.observe.launch.program import Program
 from lossleuth.observe.request import WatchRequest
-from lossleuth.process_tree import kill
+from lossleuth.process_tree import kill, start
 from lossleuth.run_directory import OUTPUT
 from lossleuth.types.change import Change
 
@@ -167,31 +167,36 @@ class Background:
 
     def _start(self, plan: RunSpec) -> _Process:
         make_directory(plan.directory)
-        scratch = tempfile.mkdtemp(prefix="lossleuth-")
-        request = plan.request_for(self._program.header(), scratch=scratch)
-        arguments = [str(self._program.script), *self._program.arguments]
-        environment = self._environment() | request.environment()
-        output = plan.directory / OUTPUT
-        if self._fork_server is not None and self._fork_server.is_ready(FORK_SERVER_SECONDS):
-            forked = self._fork_server.fork(arguments, environment, output)
+        server = self._fork_server
+        if server is not None and server.is_ready(FORK_SERVER_SECONDS):
+            scratch = tempfile.mkdtemp(dir=server.scratch)
+            output = plan.directory / OUTPUT
+            environment = self._environment_of(plan, scratch)
+            forked = server.fork(self._arguments, environment, output, scratch)
             if forked is not None:
                 return _Process(plan, forked, scratch)
-        with output.open("ab") as stream:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "lossleuth.observe.child.run", *arguments],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+        scratch = tempfile.mkdtemp(prefix=SCRATCH)
+        with (plan.directory / OUTPUT).open("ab") as stream:
+            process = start(
+                [sys.executable, "-m", "lossleuth.observe.child.run", *self._arguments],
+                environment=self._environment_of(plan, scratch),
+                streams=(subprocess.DEVNULL, stream, subprocess.STDOUT),
+                scratch=scratch,
             )
         return _Process(plan, process, scratch)
+
+    @property
+    def _arguments(self) -> list[str]:
+        return [str(self._program.script), *self._program.arguments]
+
+    def _environment_of(self, plan: RunSpec, scratch: str) -> dict[str, str]:
+        request = plan.request_for(self._program.header(), scratch=scratch)
+        return self._environment() | request.environment()
 
     def _look(self, running: _Process, until: float) -> RunOutcome | None:
         code = running.process.poll()
         seconds = time.monotonic() - running.began
         if code is not None:
-            # End children that outlive the script.
             _end(running)
             return RunOutcome(running.plan, code, seconds)
         with suppress(OSError):
@@ -209,14 +214,9 @@ class Background:
 def _end(running: _Process) -> None:
     """End a process and its children, and discard what they wrote."""
     kill(running.process)
-    shutil.rmtree(running.scratch, onerror=_make_writable)
-
-
-def _make_writable(function: Callable[..., Any], path: str, _error: object) -> None:
-    """Delete a folder, even the unreadable ones that overlays leave behind."""
-    with suppress(OSError):
-        Path(path).chmod(0o700)
-        function(path)
+    # Its guardian has done so, unless that was killed.
+    if Path(running.scratch).exists():
+        discard(running.scratch)
 
 
 def last_words(directory: Path, most: int = 2000) -> str:

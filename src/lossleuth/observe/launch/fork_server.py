@@ -12,6 +12,7 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,13 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from lossleuth.observe.import_list import Imports
+from lossleuth.process_tree import kill, start
 
 # The server's answer once its imports are done.
 READY = "ready"
+# How the names of folders begin into which runs write; they are removed with the runs.
+SCRATCH = "lossleuth-"
 
 
 class Forked:
-    """A run in a forked process, as `subprocess.Popen` would show it."""
+    """The guardian of a forked run, as `subprocess.Popen` would show it."""
 
     def __init__(self, fork_server: ForkServer, pid: int) -> None:
         self._fork_server = fork_server
@@ -49,13 +53,13 @@ class ForkServer:
     """Starts the server and requests runs; the server exits when this end is closed."""
 
     def __init__(self, script: Path, imports: Imports, environment: Mapping[str, str]) -> None:
-        self._process = subprocess.Popen(
+        # Runs that are forked have their scratch folders in here: it is removed with the server.
+        self.scratch = tempfile.mkdtemp(prefix=SCRATCH)
+        self._process = start(
             [sys.executable, "-m", "lossleuth.observe.child.fork_server_process"],
-            env=dict(environment),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            environment=environment,
+            streams=(subprocess.PIPE, subprocess.PIPE, subprocess.DEVNULL),
+            scratch=self.scratch,
         )
         self._read = b""
         self._codes: dict[int, int] = {}
@@ -74,15 +78,23 @@ class ForkServer:
         return self._state == READY and self._process.poll() is None
 
     def fork(
-        self, arguments: Sequence[str], environment: Mapping[str, str], output: Path
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        output: Path,
+        scratch: str = "",
     ) -> Forked | None:
-        """A run of the script with these arguments, its output into that file; None if it fails."""
+        """A run of the script with these arguments, its output into that file; None if it fails.
+
+        When it is over, the folder `scratch` is removed.
+        """
         before = len(self._started)
         self._ask(
             {
                 "arguments": list(arguments),
                 "environment": dict(environment),
                 "output": str(output.resolve()),
+                "scratch": scratch,
             }
         )
         until = time.monotonic() + 10
@@ -100,14 +112,12 @@ class ForkServer:
         return self._codes.get(pid)
 
     def close(self) -> None:
-        """Close the connection, which ends the server."""
+        """End the server with everything that it has forked."""
+        kill(self._process)
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        self._process.wait()
 
     def _ask(self, request: dict[str, Any]) -> None:
         assert self._process.stdin is not None

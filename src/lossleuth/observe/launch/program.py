@@ -15,6 +15,7 @@ from typing import Any
 
 from lossleuth.files import replace_file
 from lossleuth.observe.request import WatchRequest
+from lossleuth.process_tree import start
 from lossleuth.record import strict_json
 from lossleuth.run_directory import ENDING
 from lossleuth.types.errors import BadInput
@@ -81,8 +82,10 @@ class Running:
     def __init__(self, program: Program, request: WatchRequest) -> None:
         self.began = time.monotonic()
         command = [sys.executable, "-m", "lossleuth.observe.child.run", str(program.script)]
-        self.process = subprocess.Popen(
-            [*command, *program.arguments], env=os.environ | request.environment()
+        self.process = start(
+            [*command, *program.arguments],
+            environment=os.environ | request.environment(),
+            transparent=True,
         )
         self.directory = Path(request.directory)
 
