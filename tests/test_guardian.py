@@ -178,9 +178,7 @@ def test_a_watched_script_that_is_ended_takes_everything_along(
     assert not ended.survivors
 
 
-def test_what_a_watched_script_leaves_behind_at_its_end_lives_on(
-    tmp_path: Path, mark: str
-) -> None:
+def test_what_a_watched_script_leaves_behind_at_its_end_lives_on(tmp_path: Path, mark: str) -> None:
     source = (
         "import subprocess, sys\n"
         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"

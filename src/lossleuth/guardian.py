@@ -12,6 +12,7 @@ library, so that it starts in about 10 ms of processor time.
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import select
 import signal
@@ -28,9 +29,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _HEARD = (*_ENDING, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def guard(
-    parent: int, scratch: str = "", grace: float = 0.0, *, transparent: bool = False
-) -> None:
+def guard(parent: int, scratch: str = "", grace: float = 0.0, *, transparent: bool = False) -> None:
     """Fork. The child returns and becomes the program; the guardian never returns.
 
     When it has to end a program that runs, the program gets SIGTERM, and SIGKILL `grace` seconds
@@ -154,21 +153,25 @@ def descendants(pid: int) -> list[int]:
 def _parents() -> dict[int, int]:
     known = {}
     with suppress(OSError):
-        for name in filter(str.isdigit, os.listdir("/proc")):
+        for name in [entry.name for entry in os.scandir("/proc") if entry.name.isdigit()]:
             # Those that end while we look are gone.
-            with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
+            with (
+                suppress(OSError, ValueError, IndexError),
+                io.open_code(f"/proc/{name}/stat") as it,
+            ):
                 # The name may hold anything, and is the last thing in brackets.
-                known[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+                known[int(name)] = int(it.read().rpartition(b")")[2].split()[1])
     return known
 
 
 def discard(folder: str) -> None:
     """Delete a folder, even the unreadable ones that overlays leave behind."""
+    import pathlib
     import shutil
 
     def make_writable(function: object, path: str, _error: object) -> None:
         with suppress(OSError):
-            os.chmod(path, 0o700)
+            pathlib.Path(path).chmod(0o700)
             if callable(function):
                 function(path)
 

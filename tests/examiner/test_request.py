@@ -19,6 +19,8 @@ def test_a_budget_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request.time, "monotonic", lambda: now[0])
     budget = Budget(60.0)
     assert (budget.until, budget.left, budget.spent) == (160.0, 60.0, 0.0)
+    # What is left then is for judging.
+    assert budget.runs_until == 157.0
     # A share of the whole; later half of what is left; in the end enough to see anything at all.
     assert budget.for_observing(0.4) == 24.0
     now[0] += 40.0

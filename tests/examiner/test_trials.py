@@ -225,6 +225,16 @@ def test_with_a_cure_in_all_runs_have_it(tmp_path: Path) -> None:
     assert {plan.loss_steps for plan in written.plans} == {(0, 1, 6, 7, 8, 9)}
 
 
+def test_a_run_is_ended_when_it_hangs_but_not_where_every_step_is_recorded(tmp_path: Path) -> None:
+    written = Written(lambda changed, seed: level(2.0))
+    taped = Change.of("follow_true_gradient")
+    trials = Trials(written, tmp_path, steps=10, seconds=5.0)
+    trials.run([CHANGE], 1, longer=3)
+    assert [plan.patience for plan in written.plans] == [15.0, 15.0]
+    trials.run([taped], 1)
+    assert written.plans[-1].patience == math.inf
+
+
 def test_a_record_says_what_it_measured(tmp_path: Path) -> None:
     write_record(tmp_path / "run", [5.0, 4.0, 3.0, 2.0, 1.0], [5.5, 4.5, 3.5, 2.5, 1.5])
     with Record.open(tmp_path / "run") as record:
@@ -285,7 +295,7 @@ def test_a_null_change_of_a_script_in_its_own_process_has_exactly_no_effect(
     (tmp_path / "train.py").write_text(SCRIPT)
     background = Background(Program(tmp_path / "train.py"), 2)
     null = Change.of("scale_lr", factor=1.0)
-    trials = Trials(background, tmp_path / "trials", steps=8, seconds=20.0)
+    trials = Trials(background, tmp_path / "trials", steps=8, seconds=300.0)
     found = trials.run([null], 1)[null]
     assert isinstance(found, Effect)
     assert (found.nats, found.measure) == (0.0, "true loss")

@@ -9,11 +9,18 @@ from any_finding import finding
 
 from lossleuth.findings.evaluation import Evaluation
 from lossleuth.findings.recorded_step import RecordedStep
-from lossleuth.judge.choosing import Wish, briefly_tried, joined, missed_evaluations, next_wish
+from lossleuth.judge.choosing import (
+    Wish,
+    briefly_tried,
+    joined,
+    missed_evaluations,
+    next_wish,
+    trial_patience,
+)
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence, SeenEvaluation
 from lossleuth.types.judgement import Judgement, Status, Wrongness
-from lossleuth.types.observed import Ending
+from lossleuth.types.observed import Ending, Step
 
 ONE = Change.of("clear_gradients")
 
@@ -35,6 +42,16 @@ def test_of_several_changes_the_best_on_one_seed_is_tried_on_all() -> None:
     assert next_wish(wishes, effects, {}, asked, 3) == Wish((rates[1],), 3)
     asked |= {(rate, 3) for rate in rates}
     assert next_wish(wishes, effects, {}, asked, 3) is None
+
+
+def test_a_trial_may_take_as_long_as_the_program_is_slow() -> None:
+    quick = Evidence(steps=[Step(step=n, seconds=0.01) for n in range(50)])
+    slow = Evidence(steps=[Step(step=n, seconds=3.0) for n in range(50)])
+    # A slow program has a time to match, and so has one that loads for a minute.
+    assert trial_patience(slow, 24, 5.0) > 24 * 3.0 + 5.0 > trial_patience(quick, 24, 0.0)
+    assert trial_patience(quick, 24, 60.0) > 10 * 60.0
+    # No loaded machine makes a short one look as if it hung.
+    assert trial_patience(quick, 24, 0.0) >= 30
 
 
 def benign(steps: int) -> Judgement:

@@ -24,6 +24,11 @@ def test_steps_are_counted() -> None:
     ]
 
 
+def test_a_run_that_has_to_be_over_is_stopped_at_once() -> None:
+    assert not Limit(until=time.time() + 60).is_reached(steps=0, backwards=0)
+    assert Limit(until=time.time() - 1).is_reached(steps=0, backwards=0)
+
+
 def test_seconds_begin_with_the_first_question() -> None:
     limit = Limit(seconds=0.05)
     time.sleep(0.06)

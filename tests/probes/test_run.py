@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
 import pytest
 from steps import recorded_step
 
@@ -13,11 +17,13 @@ from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.model import Leaks
 from lossleuth.judge import known_numbers, learning
 from lossleuth.probes import run
-from lossleuth.probes.analysis import Analysis
+from lossleuth.probes.analysis import Analysis, RunMemory
 from lossleuth.probes.probe import Probe
 from lossleuth.probes.run import look_at_evaluation, measure_true_loss, probes, run_probes
 from lossleuth.record.values import encode_json
 from lossleuth.report.document import facts
+from lossleuth.tape import deadline
+from lossleuth.tape.replay.replay import Replay
 
 
 def test_every_kind_of_finding_has_exactly_one_probe() -> None:
@@ -54,6 +60,56 @@ def test_a_probe_that_fails_is_named_and_takes_no_other_with_it(
     assert found.errored == {"leaks": "RuntimeError: ours"}
     assert found.all(Leaks) == []
     assert found.all(Alignment)
+
+
+def never_ending(_: Analysis) -> None:
+    while True:
+        with suppress(Exception):
+            time.monotonic()
+
+
+def in_place_of_leaks(monkeypatch: pytest.MonkeyPatch, probe: Callable[[Analysis], None]) -> None:
+    known = [Probe(Leaks, probe) if p.finds is Leaks else p for p in probes()]
+    monkeypatch.setattr(run, "probes", lambda: tuple(known))
+
+
+def test_a_probe_that_never_ends_is_stopped_and_named_and_takes_no_other_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_place_of_leaks(monkeypatch, never_ending)
+    monkeypatch.setattr(run, "PROBE_SHARE", 0.001)
+    memory = RunMemory(until=time.time() + 1000)
+    for _ in range(2):
+        found = run_probes(recorded_step(), memory)
+        assert found.errored == {"leaks": "stopped after 1 s"}
+        assert found.all(Alignment) and found.all(GradientTruth)
+    # It has had its chances, and costs nothing any more.
+    (said,) = run_probes(recorded_step(), memory).errored.values()
+    assert said == "stopped on earlier steps, because it took too long"
+
+
+def test_a_replay_that_never_ends_is_stopped_between_two_operations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def replaying(analysis: Analysis) -> None:
+        tape = analysis.window.tape
+        wanted = [made for op in tape.operations for made in op.outputs if made is not None]
+        while True:
+            Replay(tape).run(wanted[-1:])
+
+    in_place_of_leaks(monkeypatch, replaying)
+    monkeypatch.setattr(run, "PROBE_SHARE", 0.001)
+    # So late that only the replay itself can have noticed.
+    monkeypatch.setattr(deadline, "LATER_SECONDS", 1e6)
+    found = run_probes(recorded_step(), RunMemory(until=time.time() + 1000))
+    assert found.errored == {"leaks": "stopped after 1 s"}
+
+
+def test_when_all_time_for_a_step_is_over_the_rest_is_not_run() -> None:
+    found = run_probes(recorded_step(), RunMemory(until=time.time() - 1))
+    assert found.findings == []
+    assert set(found.errored.values()) == {"not run: others took all 0 s"}
+    assert "leaks" in found.errored
 
 
 def test_the_true_loss_and_an_evaluation_can_be_had_alone() -> None:

@@ -16,11 +16,11 @@ from lossleuth.examiner.request import Budget, Request
 from lossleuth.examiner.saved_examination import SavedExamination, SavedLook
 from lossleuth.examiner.trials import Measured, RunKey, Trials
 from lossleuth.judge.choosing import (
-    TRIAL_SECONDS,
     briefly_tried,
     is_unexplained,
     next_cure,
     next_wish,
+    trial_patience,
     trial_steps,
 )
 from lossleuth.judge.judge import Circumstances, judge, judge_look, judge_looks
@@ -183,13 +183,14 @@ class Examination:
 
     def _trials(self, directory: Path, evidence: Evidence) -> Trials:
         """Trials on top of a look."""
+        steps = trial_steps(evidence)
         return Trials(
             self._executor,
             directory,
-            steps=trial_steps(evidence),
-            seconds=8 * TRIAL_SECONDS,
+            steps=steps,
+            seconds=trial_patience(evidence, steps, self._looks[0].overhead),
             base=tuple(evidence.cures),
-            until=self._budget.until,
+            until=self._budget.runs_until,
             progress=self._progress,
             known=self._made,
         )

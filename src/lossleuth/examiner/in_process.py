@@ -61,15 +61,16 @@ class InProcess:
             if time.monotonic() >= until:
                 finished = RunOutcome(plan, None, 0.0, "no time left")
             else:
-                finished = self._carry_out(plan)
+                finished = self._carry_out(plan, until)
             on_finished(finished)
             found.append(finished)
         return found
 
-    def _carry_out(self, plan: RunSpec) -> RunOutcome:
+    def _carry_out(self, plan: RunSpec, until: float) -> RunOutcome:
         began = time.monotonic()
         make_directory(plan.directory)
-        watch = Watch(plan.request_for({"script": None}, os.getpid()), main=True)
+        request = plan.request_for({"script": None}, os.getpid(), until=until)
+        watch = Watch(request, main=True)
         self._restore()
         torch.manual_seed(plan.seed_shift)
         ending: dict[str, Any] = {"how": "end of batches"}

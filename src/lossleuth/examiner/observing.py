@@ -35,6 +35,8 @@ class Look:
     directories: tuple[Path, ...]
     # The program trains without autograd.
     by_hand: bool = False
+    # Seconds that the run took beside its steps: to start, to load, to end.
+    overhead: float = 0.0
 
     def joined_by(self, other: Look) -> Look:
         """With further steps of the same run."""
@@ -107,7 +109,9 @@ class Observing:
 
     def _run(self, plan: RunSpec) -> RunOutcome:
         self._progress(f"running {self._request.name} for up to {plan.steps} steps")
-        (finished,) = self._executor.run([plan])
+        (finished,) = self._executor.run([plan], self._budget.runs_until)
+        if finished.problem is not None:
+            self._progress(f"{finished.problem}: judging what was seen so far")
         return finished
 
     def _with_bad_step(self, plan: RunSpec, look: Look) -> Look:
@@ -122,7 +126,7 @@ class Observing:
     ) -> Look:
         """Run again, which gives the same steps, and record the missing ones."""
         again = replace(plan, directory=directory, tape=steps, steps=max(steps) + 1)
-        (finished,) = self._executor.run([again], self._budget.until)
+        (finished,) = self._executor.run([again], self._budget.runs_until)
         try:
             return look.joined_by(self._read(finished))
         except BadInput:
@@ -132,7 +136,8 @@ class Observing:
         """Without a backward pass and an optimizer, a program may train all the same."""
         self._progress("no backward pass seen: looking for updates made by hand")
         directory = self._request.run.observed_by_hand
-        (finished,) = self._executor.run([replace(plan, directory=directory, by_hand=True)])
+        by_hand = replace(plan, directory=directory, by_hand=True)
+        (finished,) = self._executor.run([by_hand], self._budget.runs_until)
         try:
             return replace(self._read(finished), by_hand=True)
         except BadInput:
@@ -155,4 +160,5 @@ class Observing:
             reason = finished.problem or (f"it ended with: {words[-1]}" if words else "it ended")
             found = f"no training step in {self._request.name} ({reason})"
             raise BadInput(expected, found, "give the script that trains, with its arguments")
-        return Look(evidence, (directory,))
+        trained = sum(step.seconds or 0.0 for step in evidence.steps)
+        return Look(evidence, (directory,), overhead=max(0.0, finished.seconds - trained))

@@ -28,14 +28,20 @@ class Request:
         return RunDirectory(self.out)
 
 
+# Share of the budget that is kept to judge what was seen. Picked by hand: judging a run of 200
+# steps and writing its report takes about a second.
+JUDGING_SHARE = 0.05
+
+
 class Budget:
     """Seconds that an examination may take; its clock starts at once."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._began = time.monotonic()
-        # On the monotonic clock.
+        # On the monotonic clock: when everything is over, and when no run of the program goes on.
         self.until = self._began + seconds
+        self.runs_until = self.until - JUDGING_SHARE * seconds
 
     @property
     def spent(self) -> float:

@@ -60,7 +60,10 @@ class RunKey(NamedTuple):
 
 
 class Trials:
-    """Runs trials of one program; runs without a change are made once and kept."""
+    """Runs trials of one program; runs without a change are made once and kept.
+
+    A run of `steps` steps is taken to hang after `seconds`.
+    """
 
     def __init__(
         self,
@@ -113,15 +116,21 @@ class Trials:
             return self.steps
         return max(min(MIN_TAPED_STEPS, self.steps), self.steps // TAPED_TIMES_SHORTER)
 
+    def _patience(self, key: RunKey, longer: int) -> float:
+        """Seconds after which a run hangs; nobody knows what recording every step may take."""
+        taped = any(spec_of(c.name).wants_tape for c in key.changes)
+        return math.inf if taped else longer * self._seconds
+
     def _make(self, wanted: Sequence[RunKey], longer: int) -> None:
         plans = {
             key: RunSpec(
                 self._directory / f"{len(self._known) + i:03d}",
                 key.steps,
-                longer * self._seconds,
+                self._patience(key, longer),
                 loss_steps=(0, 1, *measured_steps(key.steps)),
                 seed_shift=SEED_SHIFT * key.seed,
                 changes=key.changes,
+                patience=self._patience(key, longer),
             )
             for i, key in enumerate(wanted)
         }

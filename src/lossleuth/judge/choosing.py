@@ -17,6 +17,9 @@ from lossleuth.types.judgement import Judgement, Status
 # A trial has so many steps, within what it may take.
 MIN_TRIAL_STEPS, MAX_TRIAL_STEPS = 24, 80
 TRIAL_SECONDS = 4.0
+# A run is taken to hang after so many times what the observed one would have taken, and a minimum.
+# Picked by hand: runs share the cores, and a change may make every step dearer.
+TIMES_SLOWER, MIN_PATIENCE = 10.0, 30.0
 # A trial that shows no harm is made once more, at most so many times as long.
 MAX_TIMES_LONGER = 8
 
@@ -72,11 +75,22 @@ def next_wish(
 
 def trial_steps(evidence: Evidence) -> int:
     """As many steps as fit, and no more than the run was seen to make."""
-    seconds = [s.seconds for s in evidence.steps if s.seconds]
-    usual = statistics.median(seconds) if seconds else 0.05
-    fitting = int(TRIAL_SECONDS / max(usual, 1e-4))
+    fitting = int(TRIAL_SECONDS / max(_usual_seconds(evidence), 1e-4))
     most = min(MAX_TRIAL_STEPS, max(4, len(evidence.steps)))
     return max(min(MIN_TRIAL_STEPS, most), min(fitting, most))
+
+
+def trial_patience(evidence: Evidence, steps: int, overhead: float) -> float:
+    """Seconds after which a run of so many steps hangs, by the speed of the observed one.
+
+    `overhead` is what that one took beside its steps.
+    """
+    return MIN_PATIENCE + TIMES_SLOWER * (overhead + steps * _usual_seconds(evidence))
+
+
+def _usual_seconds(evidence: Evidence) -> float:
+    seconds = [s.seconds for s in evidence.steps if s.seconds]
+    return statistics.median(seconds) if seconds else 0.05
 
 
 def first_bad(evidence: Evidence) -> int | None:

@@ -7,6 +7,7 @@ watched like their parent.
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ class WatchRequest:
     # Stop after this many steps or seconds of training.
     stop_steps: int | None = None
     stop_seconds: float | None = None
+    # Be over at this time, in seconds since the epoch, start-up and our own work included.
+    until: float | None = None
     # Added to the script's seeds; None leaves everything to the script.
     seed_shift: int | None = None
     # Whether to look for training steps without autograd.
@@ -45,6 +48,11 @@ class WatchRequest:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         changes = tuple((name, dict(options)) for name, options in self.changes)
         object.__setattr__(self, "changes", changes)
+
+    @property
+    def ends_at(self) -> float:
+        """When the run has to be over; infinity if nobody minds."""
+        return math.inf if self.until is None else self.until
 
     @property
     def is_trial(self) -> bool:

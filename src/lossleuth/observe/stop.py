@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 
@@ -14,7 +15,7 @@ class InterventionFailed(BaseException):
 
 
 class Limit:
-    """Limits a run to so many steps and seconds; without either, it is never stopped.
+    """Limits a run to so many steps and seconds, and to a time; without any, it is never stopped.
 
     >>> limit = Limit(steps=2)
     >>> limit.is_reached(steps=1, backwards=1), limit.is_reached(steps=2, backwards=2)
@@ -27,9 +28,16 @@ class Limit:
     # A script that catches BaseException is asked this often to stop, then killed.
     MAX_STOPS = 3
 
-    def __init__(self, steps: int | None = None, seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        steps: int | None = None,
+        seconds: float | None = None,
+        until: float = math.inf,
+    ) -> None:
         self._steps = steps
         self._seconds = seconds
+        # In seconds since the epoch.
+        self._until = until
         self._began: float | None = None
         self._stops = 0
 
@@ -39,6 +47,8 @@ class Limit:
         if self._began is None:
             self._began = now
         if self._seconds is not None and now - self._began > self._seconds:
+            return True
+        if time.time() > self._until:
             return True
         if self._steps is None:
             return False

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,12 +14,27 @@ from lossleuth.tape.roles.loss_roles import best_roles
 from lossleuth.tape.roles.roles import Roles, find_roles
 from lossleuth.tape.window import Backward, Window
 
+# Shares of the time that a run has left: for all probes of one step together, and for one of them.
+# Picked by hand: with a budget of 120 s some 27 s and 11 s, where most steps take below 5 s.
+LOOK_SHARE, PROBE_SHARE = 0.25, 0.1
+# A probe that was stopped so often is not run again.
+MAX_STOPS = 2
+
 
 @dataclass
 class RunMemory:
-    """Places found on earlier recorded steps of the run, so that nobody searches again."""
+    """What recorded steps of one run know of each other."""
 
+    # Places found on earlier steps, so that nobody searches again.
     places: dict[str, str] = field(default_factory=dict)
+    # When the run has to be over, in seconds since the epoch; other processes know this clock.
+    until: float = math.inf
+    # How often a probe was stopped because it took too long, by its name.
+    stops: Counter[str] = field(default_factory=Counter)
+
+    def look_seconds(self) -> float:
+        """What all probes of the next step may take together."""
+        return max(0.0, LOOK_SHARE * (self.until - time.time()))
 
     def place(self, of: str, look_for: Callable[[], str | None]) -> str | None:
         """The place under this name; search until it is found."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Collection, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from importlib import import_module
 
 import lossleuth.probes
 from lossleuth.findings.evaluation import Evaluation
-from lossleuth.findings.finding import Finding, name_of
+from lossleuth.findings.finding import Finding
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.no_autograd import HandStep
 from lossleuth.findings.recorded_step import Part, RecordedStep
-from lossleuth.probes.analysis import Analysis, RunMemory
+from lossleuth.probes.analysis import LOOK_SHARE, MAX_STOPS, PROBE_SHARE, Analysis, RunMemory
 from lossleuth.probes.probe import Found, Probe
+from lossleuth.tape.deadline import OutOfTime, Watchdog
 from lossleuth.tape.replay.hidden_copies import link_copies
 from lossleuth.tape.window import Window
 
@@ -34,26 +36,29 @@ def probes() -> tuple[Probe, ...]:
 def run_probes(window: Window, memory: RunMemory | None = None) -> RecordedStep:
     """Run every probe; one that fails is named under `errored` and does not stop the others.
 
-    Recorded steps of one run share a `memory`.
+    So is one that takes too long. Recorded steps of one run share a `memory`.
     """
     wanted = [probe for probe in probes() if not probe.without_autograd]
-    link_copies(window.tape)
-    return _run(window, wanted, Analysis(window, memory))
+    return _run(window, wanted, Analysis(window, memory), prepare=lambda: link_copies(window.tape))
 
 
-def measure_true_loss(window: Window) -> RecordedStep:
+def measure_true_loss(window: Window, memory: RunMemory | None = None) -> RecordedStep:
     """The true loss alone."""
-    return _run(window, _finding({TrueLoss}), Analysis(window), "true_loss")
+    return _run(window, _finding({TrueLoss}), Analysis(window, memory), "true_loss")
 
 
-def look_at_evaluation(window: Window) -> RecordedStep:
+def look_at_evaluation(window: Window, memory: RunMemory | None = None) -> RecordedStep:
     """Measure evaluations alone."""
-    return _run(window, _finding({Evaluation}), Analysis(window), "evaluation")
+    return _run(window, _finding({Evaluation}), Analysis(window, memory), "evaluation")
 
 
-def look_at_hand_step(window: Window, names: Callable[[Window], dict[int, str]]) -> RecordedStep:
+def look_at_hand_step(
+    window: Window,
+    names: Callable[[Window], dict[int, str]],
+    memory: RunMemory | None = None,
+) -> RecordedStep:
     """Run the probes for a step without autograd."""
-    return _run(window, _finding({HandStep}), Analysis(window, names=names))
+    return _run(window, _finding({HandStep}), Analysis(window, memory, names))
 
 
 def _finding(kinds: Collection[type[Finding]]) -> list[Probe]:
@@ -61,18 +66,46 @@ def _finding(kinds: Collection[type[Finding]]) -> list[Probe]:
 
 
 def _run(
-    window: Window, wanted: Iterable[Probe], analysis: Analysis, part: Part = "tape"
+    window: Window,
+    wanted: Sequence[Probe],
+    analysis: Analysis,
+    part: Part = "tape",
+    prepare: Callable[[], object] = lambda: None,
 ) -> RecordedStep:
     found: list[Finding] = []
     errored: dict[str, str] = {}
-    with analysis:
+    memory = analysis.memory
+    allowed = memory.look_seconds()
+    until = time.monotonic() + allowed
+    with analysis, Watchdog() as watchdog:
+        try:
+            with watchdog.within(allowed):
+                prepare()
+        except OutOfTime:
+            return RecordedStep(window.step, [], _too_late(wanted, allowed), part=part)
         for probe in wanted:
+            left = until - time.monotonic()
+            seconds = min(left, allowed * PROBE_SHARE / LOOK_SHARE)
+            if memory.stops[probe.id] >= MAX_STOPS:
+                errored[probe.id] = "stopped on earlier steps, because it took too long"
+                continue
+            if left <= 0:
+                errored |= _too_late([probe], allowed)
+                continue
             try:
-                found += _several(probe.run(analysis))
+                with watchdog.within(seconds):
+                    found += _several(probe.run(analysis))
+            except OutOfTime:
+                memory.stops[probe.id] += 1
+                errored[probe.id] = f"stopped after {seconds:.2g} s"
             except Exception as error:
                 # An internal error must not lose what the others found.
-                errored[name_of(probe.finds)] = f"{type(error).__name__}: {error}"
+                errored[probe.id] = f"{type(error).__name__}: {error}"
     return RecordedStep(window.step, found, errored, part=part)
+
+
+def _too_late(probes: Iterable[Probe], allowed: float) -> dict[str, str]:
+    return {probe.id: f"not run: others took all {allowed:.2g} s" for probe in probes}
 
 
 def _several(found: Found) -> list[Finding]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,6 +117,24 @@ def test_a_child_with_a_session_of_its_own_is_ended_with_a_script_that_hangs(
     assert "start_new_session" in script
     in_background(tmp_path, script, within=2.5)
     assert is_soon_gone(int(last_words(tmp_path / "run0")))
+
+
+def test_a_run_is_ended_when_its_patience_is_over(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(HANGING.format(seconds=600))
+    plan = RunSpec(tmp_path / "run0", 5, 30.0, patience=2.5)
+    (finished,) = Background(Program(tmp_path / "train.py"), 1).run([plan])
+    assert finished.problem is not None
+    assert "it did not finish within" in finished.problem
+
+
+def test_a_run_knows_when_it_has_to_be_over(tmp_path: Path) -> None:
+    """A little before it would be killed, so that its record has an end."""
+    plan = RunSpec(tmp_path, 5, 30.0)
+    assert plan.request_for({}).ends_at == math.inf
+    request = plan.request_for({}, until=time.monotonic() + 100)
+    assert 90 < request.ends_at - time.time() < 100
+    request = replace(plan, patience=50).request_for({}, until=time.monotonic() + 100)
+    assert 40 < request.ends_at - time.time() < 50
 
 
 def test_what_outlives_a_script_is_ended_with_it(tmp_path: Path) -> None:

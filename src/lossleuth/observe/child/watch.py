@@ -130,12 +130,14 @@ class Watch:
 
         never_compile(audit)
         request = self._request
-        observer = Observer(self._open_writer, self.session, request.tape, request.loss_steps)
+        observer = Observer(
+            self._open_writer, self.session, request.tape, request.loss_steps, request.ends_at
+        )
         self._hooks = Hooks(
             observer,
             activations=request.activations,
             interventions=[make(Change.of(name, **o)) for name, o in request.changes],
-            limit=Limit(request.stop_steps, request.stop_seconds),
+            limit=Limit(request.stop_steps, request.stop_seconds, request.ends_at),
             seed_shift=request.seed_shift,
         )
         self._hooks.give_up = self.leave
@@ -147,8 +149,10 @@ class Watch:
         from lossleuth.observe.no_autograd.watch import ByHand
 
         request = self._request
-        limit = Limit(request.stop_steps, request.stop_seconds)
-        self._by_hand = ByHand(self._open_writer, request.tape, limit, self.session)
+        limit = Limit(request.stop_steps, request.stop_seconds, request.ends_at)
+        self._by_hand = ByHand(
+            self._open_writer, request.tape, limit, self.session, request.ends_at
+        )
         self._by_hand.start(request.seed_shift)
 
     def _open_writer(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -28,6 +29,8 @@ MAX_OUTPUT_BYTES = 16 << 20
 POLL_SECONDS = 0.05
 # How long a run waits for the fork server to finish its imports.
 FORK_SERVER_SECONDS = 15.0
+# Share of its time after which a run ends by itself, so that it can still write how it ended.
+FINISH_SHARE = 0.95
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class RunSpec:
 
     directory: Path
     steps: int
+    # Of training; start-up is not counted.
     seconds: float
     tape: tuple[int, ...] = ()
     loss_steps: tuple[int, ...] = ()
@@ -43,11 +47,18 @@ class RunSpec:
     changes: tuple[Change, ...] = ()
     # Whether to look for training steps without autograd.
     by_hand: bool = False
+    # Seconds after which the whole run is ended, if it does not end by itself.
+    patience: float = math.inf
 
     def request_for(
-        self, header: dict[str, Any], process: int = 0, scratch: str | None = None
+        self,
+        header: dict[str, Any],
+        process: int = 0,
+        scratch: str | None = None,
+        until: float = math.inf,
     ) -> WatchRequest:
-        """The request that the child process reads."""
+        """The request that the child process reads; at `until` (monotonic) it is killed."""
+        left = FINISH_SHARE * min(until - time.monotonic(), self.patience)
         return WatchRequest(
             str(self.directory.resolve()),
             header,
@@ -56,6 +67,7 @@ class RunSpec:
             loss_steps=self.loss_steps,
             stop_steps=self.steps,
             stop_seconds=self.seconds,
+            until=None if left == math.inf else time.time() + left,
             seed_shift=self.seed_shift,
             scratch=scratch,
             changes=tuple((c.name, dict(c.options)) for c in self.changes),
@@ -128,7 +140,7 @@ class Background:
         try:
             while waiting or running:
                 while waiting and len(running) < self._jobs and time.monotonic() < until:
-                    running.append(self._start(waiting.pop(0)))
+                    running.append(self._start(waiting.pop(0), until))
                 for process in list(running):
                     self._prepare(process.plan.directory)
                     found = self._look(process, until)
@@ -165,13 +177,14 @@ class Background:
         }
         return settings | dict(os.environ) | quiet
 
-    def _start(self, plan: RunSpec) -> _Process:
+    def _start(self, plan: RunSpec, until: float) -> _Process:
         make_directory(plan.directory)
         server = self._fork_server
-        if server is not None and server.is_ready(FORK_SERVER_SECONDS):
+        wait = min(FORK_SERVER_SECONDS, until - time.monotonic())
+        if server is not None and server.is_ready(wait):
             scratch = tempfile.mkdtemp(dir=server.scratch)
             output = plan.directory / OUTPUT
-            environment = self._environment_of(plan, scratch)
+            environment = self._environment_of(plan, scratch, until)
             forked = server.fork(self._arguments, environment, output, scratch)
             if forked is not None:
                 return _Process(plan, forked, scratch)
@@ -179,7 +192,7 @@ class Background:
         with (plan.directory / OUTPUT).open("ab") as stream:
             process = start(
                 [sys.executable, "-m", "lossleuth.observe.child.run", *self._arguments],
-                environment=self._environment_of(plan, scratch),
+                environment=self._environment_of(plan, scratch, until),
                 streams=(subprocess.DEVNULL, stream, subprocess.STDOUT),
                 scratch=scratch,
             )
@@ -189,8 +202,8 @@ class Background:
     def _arguments(self) -> list[str]:
         return [str(self._program.script), *self._program.arguments]
 
-    def _environment_of(self, plan: RunSpec, scratch: str) -> dict[str, str]:
-        request = plan.request_for(self._program.header(), scratch=scratch)
+    def _environment_of(self, plan: RunSpec, scratch: str, until: float) -> dict[str, str]:
+        request = plan.request_for(self._program.header(), scratch=scratch, until=until)
         return self._environment() | request.environment()
 
     def _look(self, running: _Process, until: float) -> RunOutcome | None:
@@ -202,9 +215,7 @@ class Background:
         with suppress(OSError):
             if running.output.stat().st_size > MAX_OUTPUT_BYTES:
                 os.truncate(running.output, 0)
-        # The run stops by itself, but start-up and probes take time too.
-        patience = 3 * running.plan.seconds + 30
-        if seconds > patience or time.monotonic() > until:
+        if seconds > running.plan.patience or time.monotonic() > until:
             _end(running)
             reason = f"it did not finish within {seconds:.0f} s"
             return RunOutcome(running.plan, None, seconds, reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Collection
 from typing import Any
@@ -13,6 +14,7 @@ from lossleuth.observe.no_autograd.loop_finder import HandLoop
 from lossleuth.observe.seeds import shift_seeds
 from lossleuth.observe.session import Session
 from lossleuth.observe.stop import Limit
+from lossleuth.probes.analysis import RunMemory
 from lossleuth.probes.run import look_at_hand_step
 from lossleuth.record.write import RecordWriter
 from lossleuth.tape.capture.compiler_off import disable_compiler
@@ -31,10 +33,12 @@ class ByHand:
         tape: Collection[int],
         limit: Limit,
         session: Session,
+        until: float = math.inf,
     ) -> None:
         self._open_writer = open_writer
         self._session = session
         self._writer: RecordWriter | None = None
+        self._memory = RunMemory(until=until)
         self._loop = HandLoop(tape, limit, self._look, self._write, session)
 
     def start(self, seed_shift: int | None) -> None:
@@ -64,7 +68,7 @@ class ByHand:
             self._writer.event(kind, data)
 
     def _look(self, window: Window) -> RecordedStep:
-        return look_at_hand_step(window, names_in_script)
+        return look_at_hand_step(window, names_in_script, self._memory)
 
 
 def names_in_script(window: Window) -> dict[int, str]:

@@ -49,6 +49,7 @@ class Observer:
         session: Session,
         tape: Sequence[int] = (),
         loss_steps: Sequence[int] = (),
+        until: float = math.inf,
     ) -> None:
         self.session = session
         self.steps = 0
@@ -63,7 +64,7 @@ class Observer:
         self._batches = Batches()
         self._seen = SeenSettings()
         self._activations = Activations()
-        self.recording = Recording.of(session, tape, loss_steps, self.model_called)
+        self.recording = Recording.of(session, tape, loss_steps, self.model_called, until)
         session.on_close(self.recording.close)
 
     # batch

@@ -5,6 +5,7 @@ A failure of ours ends the recording, never the program.
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Callable, Collection
@@ -46,12 +47,14 @@ class Recording:
         look: Look,
         at_root_call: Callable[[], None],
         evaluations: Evaluations | None = None,
+        memory: RunMemory | None = None,
     ) -> None:
         # Which steps follow an evaluation; those foreseen are recorded for its sake.
         self.evaluations = evaluations or Evaluations()
         self.wanted = wanted
         self._session = session
         self._look = look
+        self._memory = memory
         self._at_root_call = at_root_call
         self._printed_before = 0
         self._recorder: Recorder | None = None
@@ -71,17 +74,21 @@ class Recording:
         tape: Collection[int],
         loss_steps: Collection[int],
         at_root_call: Callable[[], None],
+        until: float = math.inf,
     ) -> Recording:
-        """Look at everything in the steps of `tape`, and at the loss alone in `loss_steps`."""
-        only_loss, memory = set(loss_steps) - set(tape), RunMemory()
+        """Look at everything in the steps of `tape`, and at the loss alone in `loss_steps`.
+
+        The run has to be over at `until`, in seconds since the epoch.
+        """
+        only_loss, memory = set(loss_steps) - set(tape), RunMemory(until=until)
 
         def look(window: Window) -> RecordedStep:
             if window.step in only_loss:
-                return measure_true_loss(window)
+                return measure_true_loss(window, memory)
             return run_probes(window, memory)
 
         wanted = WantedSteps({*tape, *loss_steps})
-        return cls(session, wanted, look, at_root_call, Evaluations(tape))
+        return cls(session, wanted, look, at_root_call, Evaluations(tape), memory)
 
     @property
     def capture(self) -> Capture | None:
@@ -165,12 +172,14 @@ class Recording:
                 window.names[number] = name
         if not looked_at and not self.evaluations.records:
             return None
-        look = self._look if looked_at else look_at_evaluation
         with self._session.ours():
             # What torch has to say about our computations is not for the program's user.
             with warnings.catch_warnings(), neutral(float64=False, gradients=True):
                 warnings.simplefilter("ignore")
-                found = look(window)
+                if looked_at:
+                    found = self._look(window)
+                else:
+                    found = look_at_evaluation(window, self._memory)
             self.evaluations.looked(found.first(Evaluation))
         return replace(found, printed=(self._printed_before, printed_so_far()))
 

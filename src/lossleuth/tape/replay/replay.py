@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lossleuth.tape.deadline import check
 from lossleuth.tape.op_schemas import is_fused_attention, is_random, is_view
 from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.replay.errors import CannotReplay
@@ -94,6 +95,7 @@ class Replay:
                 each=each,
             )
             for operation in operations:
+                check()
                 try:
                     pass_.do(operation)
                 except CannotReplay:
