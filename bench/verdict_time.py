@@ -17,9 +17,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from lossleuth.examiner.saved_examination import SavedExamination
 from lossleuth.labs import cases
 from lossleuth.labs.lab.programs.planting import FOLDER as LAB
 from lossleuth.record.read import Record
+from lossleuth.run_directory import RunDirectory
 
 CASES = Path(cases.__path__[0])
 PROGRAMS: dict[str, list[str]] = {
@@ -40,16 +42,26 @@ PROGRAMS: dict[str, list[str]] = {
 
 def run(console: Console) -> None:
     """Examine each program once and print the times."""
-    table = Table("program", "verdict", "seconds", "in the script")
-    all_seconds = []
+    table = Table("program", "verdict", "seconds", "in the script", "first proof")
+    all_seconds, proofs = [], []
     for name, command in PROGRAMS.items():
         with tempfile.TemporaryDirectory() as folder:
             status, seconds, own = _examined(command, Path(folder) / "run")
+            proof = _first_proof(Path(folder) / "run")
         all_seconds.append(seconds)
-        share = f"{own / seconds:.0%}"
-        table.add_row(name, status, f"{seconds:.0f}", share)
-        console.print(f"{name}: {status} after {seconds:.0f} s, {share} in the script")
+        proofs += [] if proof is None else [proof]
+        share, early = f"{own / seconds:.0%}", "" if proof is None else f"{proof:.1f}"
+        table.add_row(name, status, f"{seconds:.0f}", share, early)
+        console.print(
+            f"{name}: {status} after {seconds:.0f} s, {share} in the script, "
+            f"first proof {early or 'not'} on the way"
+        )
     console.print(table)
+    if proofs:
+        console.print(
+            f"first proof, in seconds after the first training step: median "
+            f"{statistics.median(proofs):.1f}, worst {max(proofs):.1f} of {len(proofs)}"
+        )
     console.print(
         f"median {statistics.median(all_seconds):.0f} s, worst {max(all_seconds):.0f} s; runs side "
         "by side count one by one, so that the share may be above 100 %"
@@ -68,6 +80,12 @@ def _examined(command: list[str], out: Path) -> tuple[str, float, float]:
     verdict = json.loads(said.stdout)
     named = [c["id"] for c in verdict["causes"] if c["status"] == verdict["status"]]
     return f"{verdict['status']} {', '.join(named)}".strip(), seconds, _in_script(out)
+
+
+def _first_proof(out: Path) -> float | None:
+    """Seconds from the first training step to the first proof, if there was one on the way."""
+    saved = SavedExamination.read(RunDirectory(out))
+    return None if saved is None else saved.first_proof
 
 
 def _in_script(out: Path) -> float:

@@ -12,7 +12,7 @@ import sys
 import pyte
 import pytest
 
-from lossleuth.examiner.progress import ProgressPrinter, RuledOut
+from lossleuth.examiner.progress import Announcement, ProgressPrinter, RuledOut
 
 COLUMNS = 60
 
@@ -22,7 +22,9 @@ def test_without_a_terminal_every_sentence_is_a_line(capsys: pytest.CaptureFixtu
         report_progress("running it")
         report_progress(RuledOut(3, 5))
         report_progress("trying [this]")
-    assert capsys.readouterr().err == "  running it\n  3 of 5 causes ruled out\n  trying [this]\n"
+        report_progress(Announcement("proven: [that]"))
+    said = "  running it\n  3 of 5 causes ruled out\n  trying [this]\n  proven: [that]\n"
+    assert capsys.readouterr().err == said
 
 
 def test_quietly_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,7 +36,8 @@ def test_quietly_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 def screens(calls: str) -> tuple[list[str], list[str]]:
     """What a terminal shows just before the printer ends, and after: lines that are not empty."""
     code = (
-        "import time; from lossleuth.examiner.progress import ProgressPrinter, RuledOut\n"
+        "import time\n"
+        "from lossleuth.examiner.progress import Announcement, ProgressPrinter, RuledOut\n"
         f"with ProgressPrinter() as report_progress:\n    {calls}; time.sleep(0.4)"
     )
     parent, child = pty.openpty()
@@ -72,6 +75,16 @@ def test_in_a_terminal_one_line_says_what_is_done_and_what_is_ruled_out() -> Non
     assert len(moving) == 1
     assert re.search(r"0:00:0\d 38 of 50 causes ruled out · trying that$", moving[0])
     assert left == []
+
+
+def test_what_is_announced_stays_above_the_moving_line() -> None:
+    moving, left = screens(
+        "report_progress('running it'); "
+        "report_progress(Announcement('proven: [that]')); report_progress('going on')"
+    )
+    assert moving[0] == "  proven: [that]"
+    assert moving[1].endswith("going on")
+    assert left == ["  proven: [that]"]
 
 
 def test_a_sentence_longer_than_the_terminal_stays_one_line() -> None:

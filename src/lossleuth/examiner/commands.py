@@ -47,6 +47,7 @@ def examine_script(
         budget=budget,
         seeds=seeds,
         trials=trials,
+        early=True,
         only=tuple(only),
     )
     jobs = max(1, min(MAX_JOBS, os.cpu_count() or 1))

@@ -6,12 +6,14 @@ This gathers the evidence; `judge` judges it and says what to try next.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from lossleuth.catalogue import chosen_causes
+from lossleuth.examiner.early_proofs import EarlyProofs
 from lossleuth.examiner.observing import Look, Observing
-from lossleuth.examiner.progress import RuledOut
+from lossleuth.examiner.progress import News, RuledOut
 from lossleuth.examiner.request import Budget, Request
 from lossleuth.examiner.saved_examination import SavedExamination, SavedLook
 from lossleuth.examiner.trials import Measured, RunKey, Trials
@@ -47,7 +49,7 @@ class Examination:
         self,
         executor: Executor,
         request: Request,
-        progress: Callable[[str | RuledOut], None] = lambda _: None,
+        progress: Callable[[News], None] = lambda _: None,
         causes: Sequence[Cause] | None = None,
     ) -> None:
         self._executor = executor
@@ -56,6 +58,7 @@ class Examination:
         self._causes = chosen_causes(request.only) if causes is None else causes
         self._budget = Budget(request.budget)
         self._observing = Observing(executor, request, self._budget, progress)
+        self._early = EarlyProofs(self._causes, request.run, progress)
         # Everything that was seen and tried so far; trials are made on the last look.
         self._looks: list[Look] = []
         # Finished runs of all trials.
@@ -69,12 +72,15 @@ class Examination:
         except KeyboardInterrupt:
             self._interrupt()
         self._saved().write(self._request.run)
-        return judge(self._causes, self._seen(), self._circumstances(), self._budget.spent)
+        verdict = judge(self._causes, self._seen(), self._circumstances(), self._budget.spent)
+        self._early.withdraw(verdict)
+        return verdict
 
     # gathering
 
     def _gather(self) -> None:
-        self._looks.append(self._observing.first())
+        with self._early if self._request.early else nullcontext():
+            self._looks.append(self._observing.first())
         self._report_ruled_out()
         while True:
             # Cure a proven fault before trying anything else on a sick run.
@@ -226,6 +232,7 @@ class Examination:
             ],
             only=self._request.only,
             circumstances=self._circumstances(),
+            first_proof=self._early.first,
         )
 
     def _report_ruled_out(self) -> None:

@@ -31,8 +31,21 @@ class RuledOut:
         return f"{self.count} of {self.causes} causes ruled out"
 
 
+@dataclass(frozen=True)
+class Announcement:
+    """A sentence that stays on the screen."""
+
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+News = str | RuledOut | Announcement
+
+
 class ProgressPrinter:
-    """Call it with a sentence for each thing that is begun, and with what is ruled out.
+    """Call it with a sentence for each thing that is begun, and with what is found on the way.
 
     >>> with ProgressPrinter(quiet=True) as report_progress:
     ...     report_progress("nothing is shown")
@@ -67,8 +80,8 @@ class ProgressPrinter:
             self._moving.start()
         return self
 
-    def __call__(self, news: str | RuledOut) -> None:
-        """Show what is being done now, or what is ruled out by now."""
+    def __call__(self, news: News) -> None:
+        """Show what is being done now, or what is known by now."""
         if self._quiet:
             return
         if self._as_json:
@@ -77,6 +90,8 @@ class ProgressPrinter:
             print(line, file=sys.stderr, flush=True)
         elif self._moving is None or self._task is None:
             print(f"  {news}", file=sys.stderr, flush=True)
+        elif isinstance(news, Announcement):
+            self._moving.console.print(f"  {news}", markup=False, highlight=False)
         else:
             if isinstance(news, RuledOut):
                 self._ruled_out = news

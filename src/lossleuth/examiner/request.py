@@ -20,6 +20,8 @@ class Request:
     budget: float = 120.0
     seeds: int = 3
     trials: bool = True
+    # Whether to say what is proven while the program is still observed.
+    early: bool = False
     only: tuple[str, ...] = ()
 
     @property

@@ -76,6 +76,8 @@ class SavedExamination:
     # Ids of the causes that were asked for; all where none is named.
     only: Sequence[str] = ()
     circumstances: Circumstances = field(default_factory=Circumstances)
+    # Seconds from the first training step to the first proof, where one was made on the way.
+    first_proof: float | None = None
 
     def write(self, run: RunDirectory) -> None:
         """Write `examination.json`, whole or not at all."""
@@ -84,6 +86,7 @@ class SavedExamination:
             "only": list(self.only),
             "by_hand": self.circumstances.by_hand,
             "interrupted": self.circumstances.interrupted,
+            "first_proof": self.first_proof,
             "looks": [look.as_json() for look in self.looks],
         }
         make_directory(run.path)
@@ -109,6 +112,8 @@ class SavedExamination:
                 circumstances=Circumstances(
                     by_hand=bool(stored["by_hand"]), interrupted=bool(stored["interrupted"])
                 ),
+                # Older files have none.
+                first_proof=stored.get("first_proof"),
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise _unreadable(run, "another kind of file") from None
