@@ -80,7 +80,7 @@ def test_a_script_is_run_judged_repaired_and_compared(root: Path) -> None:
 
     async def talk(assistant: Assistant) -> None:
         sick = await assistant.ask(
-            "run", script="train.py", arguments=["0.0"], steps=8, seeds=1, budget=20
+            "run", script="train.py", arguments=["0.0"], steps=8, seeds=1, budget=60
         )
         assert not sick.is_error, sick.text
         verdict = sick.data["verdict"]
@@ -102,7 +102,7 @@ def test_a_script_is_run_judged_repaired_and_compared(root: Path) -> None:
         assert again.data["directory"] == sick.data["directory"]
 
         repaired = await assistant.ask(
-            "run", script="train.py", arguments=["0.1"], steps=40, seeds=1, budget=20
+            "run", script="train.py", arguments=["0.1"], steps=40, seeds=1, budget=60
         )
         assert repaired.data["verdict"]["status"] == "healthy"
         assert "lr_zero" in repaired.data["verdict"]["refuted"]

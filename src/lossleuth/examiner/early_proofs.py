@@ -20,6 +20,7 @@ from lossleuth.judge.verdict import Verdict
 from lossleuth.record.read import Record
 from lossleuth.run_directory import RECORD, RunDirectory
 from lossleuth.types.cause import Cause
+from lossleuth.types.errors import BadInput
 from lossleuth.types.judgement import Judgement, Status
 
 POLL_SECONDS = 0.5
@@ -36,8 +37,8 @@ class EarlyProofs:
         run: RunDirectory,
         progress: Callable[[Announcement], None],
     ) -> None:
-        # What rests on the steps as a whole is not known before the last of them.
         self._causes = causes
+        # What rests on the steps as a whole is not known before the last of them.
         self._structural = {cause.id for cause in causes if cause.needs}
         self._run = run
         self._progress = progress
@@ -111,7 +112,9 @@ class EarlyProofs:
     def _watch(self) -> None:
         with suppress(Exception):
             while not self._over.wait(POLL_SECONDS):
-                self.look()
+                # A record that has only just been begun cannot be read yet.
+                with suppress(BadInput):
+                    self.look()
 
 
 def _size(directory: Path) -> int:
