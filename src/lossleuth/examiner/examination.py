@@ -19,6 +19,7 @@ from lossleuth.examiner.saved_examination import SavedExamination, SavedLook
 from lossleuth.examiner.trials import Measured, RunKey, Trials
 from lossleuth.judge.choosing import (
     briefly_tried,
+    is_proven_by_trial,
     is_unexplained,
     next_cure,
     next_wish,
@@ -34,7 +35,6 @@ from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Status
 
 # At most this many looks: the first one, and those with cures applied.
 MAX_LOOKS = 3
@@ -154,8 +154,7 @@ class Examination:
             seeds = "1 seed" if wish.seeds == 1 else f"{wish.seeds} seeds"
             self._progress(f"trying {names} on {seeds}")
             self._count(trials.run(wish.changes, wish.seeds))
-            proven = [j for j in self._judgements().values() if j.status is Status.PROVEN]
-            if any(judgement.harm for judgement in proven):
+            if is_proven_by_trial(self._judgements()):
                 # The rest was judged on a sick run: look again with the cure.
                 return
         self._confirm_benign(trials)
@@ -236,6 +235,4 @@ class Examination:
         )
 
     def _report_ruled_out(self) -> None:
-        judgements = self._judgements()
-        refuted = [j for j in judgements.values() if j.status is Status.REFUTED]
-        self._progress(RuledOut(len(refuted), len(judgements)))
+        self._progress(RuledOut.of(self._judgements()))

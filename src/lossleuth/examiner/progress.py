@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
+
+from lossleuth.types.judgement import Judgement, Status
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -26,6 +29,12 @@ class RuledOut:
 
     count: int
     causes: int
+
+    @classmethod
+    def of(cls, judgements: Mapping[str, Judgement]) -> RuledOut:
+        """Counted in what is judged of each cause."""
+        refuted = [j for j in judgements.values() if j.status is Status.REFUTED]
+        return cls(len(refuted), len(judgements))
 
     def __str__(self) -> str:
         return f"{self.count} of {self.causes} causes ruled out"

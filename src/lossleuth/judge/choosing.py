@@ -39,6 +39,11 @@ def is_unexplained(causes: Sequence[Cause], judgements: Judgements, evidence: Ev
     return not (found or learning(evidence).learns or has_crashed(evidence))
 
 
+def is_proven_by_trial(judgements: Judgements) -> bool:
+    """Whether a trial has proven a cause."""
+    return any(j.status is Status.PROVEN and j.harm for j in judgements.values())
+
+
 @dataclass(frozen=True)
 class Wish:
     """Changes to be tried, each on so many paired seeds."""
