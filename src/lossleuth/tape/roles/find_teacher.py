@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.roles.roles import MASKS, MOVES, PICKS, Roles
+from lossleuth.tape.roles.moves import MASKS, MOVES
+from lossleuth.tape.roles.roles import PICKS, Roles
 from lossleuth.tape.tape import Operation, Ref, Tape
 from lossleuth.tape.window import Backward, Window
 

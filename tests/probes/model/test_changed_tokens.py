@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lossleuth.probes.model.other_tokens import others_than
+from lossleuth.probes.model.changed_tokens import others_than
 from lossleuth.tape.replay.errors import CannotReplay
 
 
