@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lossleuth.tape.op_schemas import MASKS, MOVES
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.roles.moves import MASKS, MOVES
 from lossleuth.tape.roles.roles import PICKS, Roles
 from lossleuth.tape.tape import Operation, Ref, Tape
 from lossleuth.tape.window import Backward, Window

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lossleuth.tape.op_schemas import MOVES
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts
 from lossleuth.tape.roles.loss_gradient import gradient_at
-from lossleuth.tape.roles.moves import MOVES
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 
@@ -35,6 +35,9 @@ MIN_CLASSES = 5
 # How far a row's gradient may be from that of a cross-entropy, as a share; float64 gives 1e-12,
 # an operation that exists in float32 alone 1e-6. And the share of rows that have to fit.
 MAX_MISFIT, MIN_FITTING = 1e-4, 0.99
+# How far the target has to stand out, as a share of the row's gradient; it is 0.7 at least for a
+# plain cross-entropy. And the relative variance of probabilities below which they are all the same.
+MIN_PULL, MIN_VARIANCE = 0.3, 1e-20
 # Gradients that are smaller than this share of the largest are those of rows that do not count.
 MIN_WEIGHT = 1e-9
 
@@ -87,19 +90,39 @@ def softmax_targets(rows: Tensor, gradient: Tensor) -> Tensor | None:
     if active is None:
         return None
     p, g = torch.softmax(rows[active], -1), gradient[active]
-    # Up the slope instead of down, the target stands out on the other side.
-    sign = 1.0 if float(g.min()) < -float(g.max()) else -1.0
-    found = (sign * g).argmin(-1)
-    others = torch.ones_like(g, dtype=torch.bool).scatter_(-1, found.unsqueeze(-1), False)
+    # The target has the lowest gradient; up the slope, the highest; a smoothed one may have neither
+    # where it is likely already.
+    candidates = torch.stack([g.argmin(-1), g.argmax(-1), p.argmax(-1)])
+    shares, slopes, pulls = zip(*(_fit(p, g, one) for one in candidates), strict=True)
+    best = torch.stack(shares).argmin(0, keepdim=True)
+    found = candidates.gather(0, best)[0]
+    share, slope, pull = (torch.stack(each).gather(0, best)[0] for each in (shares, slopes, pulls))
+    # Other losses have a line without a target, or a target without a line.
+    sizes = g.norm(dim=-1)
+    stands_out = pull.abs() > MIN_PULL * sizes
+    is_line = slope * pull > 0
+    return _spread_out(active, found, torch.where(stands_out & is_line, share, torch.inf))
+
+
+def _fit(p: Tensor, g: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """A line through gradients over probabilities, but for the target's.
+
+    How far the others are from it as a share, its slope, and how far the target is below it.
+    """
+    others = torch.ones_like(g, dtype=torch.bool).scatter_(-1, target.unsqueeze(-1), False)
     count = others.sum(-1, keepdim=True)
     mean_p = (p * others).sum(-1, keepdim=True) / count
     mean_g = (g * others).sum(-1, keepdim=True) / count
     spread = (p - mean_p) * others
     variance = spread.square().sum(-1, keepdim=True)
+    # Where all are equally likely, as at the start of many runs, the line goes through 0.
+    flat = variance <= MIN_VARIANCE * mean_p.square()
     slope = (spread * (g - mean_g)).sum(-1, keepdim=True) / variance.clamp(min=1e-300)
-    misfit = (g - mean_g - slope * (p - mean_p)) * others
-    shares = misfit.norm(dim=-1) / g.norm(dim=-1)
-    return _spread_out(active, found, shares)
+    slope = torch.where(flat, mean_g / mean_p, slope)
+    line = mean_g + slope * (p - mean_p)
+    share = ((g - line) * others).norm(dim=-1) / g.norm(dim=-1)
+    pull = (line - g).gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    return share, slope.squeeze(-1), pull
 
 
 def binary_targets(rows: Tensor, gradient: Tensor) -> Tensor | None:

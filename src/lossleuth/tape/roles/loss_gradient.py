@@ -29,6 +29,8 @@ def gradient_at(
     leaf = before.pop(number).detach().clone().requires_grad_()
     values = {i: v.detach() for i, v in before.items()} | {number: leaf}
     found = Replay(tape, cuts=cuts).run(roots, before=run.at, since=at, leaves=values)
+    if not all(root in found for root in roots):
+        raise CannotReplay("the loss does not depend on the logits")
     (gradient,) = _gradients(run, [found[root] for root in roots], [leaf])
     return leaf.detach(), gradient
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from lossleuth.tape.op_schemas import MASKS, MOVES
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.roles.features import Features, Fused, find_features, find_fused
 from lossleuth.tape.roles.inferred_targets import infer_targets
-from lossleuth.tape.roles.moves import MASKS, MOVES
 from lossleuth.tape.roles.tokens import Tokens, find_tokens, values_of
 from lossleuth.tape.tape import Operation, Ref, Tape
 from lossleuth.tape.walk_back import origin
@@ -152,10 +152,11 @@ def _joined(tape: Tape, run: Backward, turns: list[_Pick]) -> Roles | None:
     if len({part.scores for part in parts}) < len(parts):
         return None
     whole = _with_tokens(tape, parts)
-    rows = sum(_rows(tape, part) for part in parts)
+    if whole is None or whole.tokens is None:
+        return None
     # Several heads predict several tokens at each position; parts share the positions.
-    fits = whole is not None and whole.tokens is not None
-    return whole if fits and rows <= _count(tape, whole.tokens) else None
+    rows = sum(_rows(tape, part) for part in parts)
+    return whole if rows <= _count(tape, whole.tokens) else None
 
 
 def _with_tokens(tape: Tape, parts: list[Roles]) -> Roles | None:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lossleuth.tape.op_schemas import is_random
+from lossleuth.tape.op_schemas import MOVES, is_random
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.roles.moves import MOVES
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.walk_back import walk_back
 
