@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from loss_layouts import LAYOUTS, Net, Options, step_of
+from loss_layouts import LAYOUTS, Net, Options, inputs_and_targets, step_of
 from steps import VOCABULARY, WIDTH, SmallModel, batch, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -231,3 +231,26 @@ def test_the_harm_of_a_leak_is_what_its_loss_would_be_without() -> None:
 
     found = leaks_of(recorded_step(copies))
     assert found.future_harm == pytest.approx(10.0, abs=1.0)
+
+
+def test_tokens_that_no_way_leads_from_are_an_input_that_is_ignored() -> None:
+    def lost(net: Net, o: Options) -> Tensor:
+        x, y = inputs_and_targets(o)
+        h = net.table(x)
+        # The embedding is overwritten: only positions go on.
+        h = net.other(torch.arange(x.shape[1])).expand(h.shape)
+        return F.cross_entropy(net.head(net.mixed(h)).flatten(0, 1), y.flatten())
+
+    found = leaks_of(step_of(lost))
+    assert found.untested is None and (found.own, found.later) == (0.0, 0.0)
+
+
+def test_a_model_without_tokens_ignores_none() -> None:
+    def from_numbers(net: Net, o: Options) -> Tensor:
+        _, y = inputs_and_targets(o)
+        h = torch.randn(*y.shape, net.head.in_features)
+        # The table is in use elsewhere, so that nothing is lost.
+        extra = 0.1 * net.table(y).square().mean()
+        return F.cross_entropy(net.head(net.mixed(h)).flatten(0, 1), y.flatten()) + extra
+
+    assert leaks_of(step_of(from_numbers)).untested is not None

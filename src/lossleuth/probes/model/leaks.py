@@ -29,6 +29,7 @@ from lossleuth.probes.model.leak_lines import (
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.roles import Roles
+from lossleuth.tape.roles.tokens import unused_tokens
 from lossleuth.tape.window import Window
 
 # The rounding floor, in units of the last digit of the logits. Picked by hand: other tokens may
@@ -40,6 +41,11 @@ CHANGES, REPLACEMENTS = 4, 6
 
 def leaks(window: Window, roles: Roles | None) -> Leaks:
     """Change tokens and see which logits move."""
+    if roles is not None and roles.scores is not None and roles.tokens is None:
+        dead = [i for i, g in roles.run.after.items() if g is None or not bool(g.any())]
+        if unused_tokens(window.tape, roles.run.at, dead) is not None:
+            # Tokens are looked up, and nothing on the way to the logits takes what was found.
+            return Leaks(None, None, 0.0, 0.0)
     try:
         return _measured(_step(window, roles))
     except CannotReplay as reason:
@@ -196,6 +202,8 @@ def located_leaks(analysis: Analysis) -> Leaks:
     roles, memory = analysis.roles, analysis.memory
     found = leaks(analysis.window, roles)
     if found.untested is not None:
+        return found
+    if roles is None or roles.tokens is None:
         return found
     step = _step(analysis.window, roles)
     if found.future is not None and found.future > found.floor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -54,6 +54,26 @@ def find_tokens(
             return loop
     at = found.operation.number
     return Tokens(found.index, at, frozenset([at]), size)
+
+
+def unused_tokens(tape: Tape, before: int, dead: Collection[int]) -> Tokens | None:
+    """The largest lookup of data in tables that the loss has no gradient for.
+
+    `dead` are those tables: where no token reaches the logits, that is where the input ends.
+    """
+    found: Tokens | None = None
+    for operation in tape.operations[:before]:
+        index = _index(tape, operation, tape.parameters)
+        if index is None or operation.inputs[0] not in dead:
+            continue
+        if _counts_up(tape, index) or _is_computed(tape, index, operation.number, tape.parameters):
+            continue
+        at = operation.number
+        one = _Lookup(operation, index, (index,))
+        if _is_constant(tape, one) or (found is not None and found.count > _count(tape, index)):
+            continue
+        found = Tokens(index, at, frozenset([at]), _count(tape, index))
+    return found
 
 
 def values_of(tape: Tape, tokens: Tokens) -> Tensor | None:
