@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,7 +22,7 @@ from lossleuth.tape.roles.alignment import alignment, supervision
 from lossleuth.tape.roles.loss_roles import supervised_roles
 from lossleuth.tape.roles.roles import Roles, token_values
 from lossleuth.tape.roles.row_places import row_places
-from lossleuth.tape.roles.supervised_rows import is_counted, is_supervised, target_values
+from lossleuth.tape.roles.supervised_rows import is_counted, is_supervised, rows_of, target_values
 from lossleuth.tape.window import Window
 
 # Logits with this standard deviation or less are all the same but for rounding. Picked by hand.
@@ -118,15 +117,6 @@ def logit_rows(
     """The replayed logits, a row for each target."""
     replay = Replay(window.tape, gradients=gradients, dropout=dropout, cuts=Cuts.OPENED)
     return rows_of(replay, roles, leaves=leaves)
-
-
-def rows_of(replay: Replay, roles: Roles, **given: Any) -> Tensor:
-    """The logits of all parts of a loss, one row for each target."""
-    numbers = [part.scores for part in roles.parts if part.scores is not None]
-    last = max(part.scores_at or 0 for part in roles.parts)
-    found = replay.run(numbers, before=last, **given)
-    scores = [found[number].movedim(roles.class_axis, -1) for number in numbers]
-    return torch.cat([one.reshape(-1, one.shape[-1]) for one in scores])
 
 
 def targets_by_place(window: Window, roles: Roles) -> Tensor:

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lossleuth.probes.loss.true_loss import rows_of
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.roles.alignment import Supervision, supervision, turned
 from lossleuth.tape.roles.roles import Roles, token_values
 from lossleuth.tape.roles.row_places import row_places
+from lossleuth.tape.roles.supervised_rows import rows_of
 from lossleuth.tape.tape import Operation
 from lossleuth.tape.window import Window
 

@@ -65,8 +65,10 @@ class Supervision:
         return max(self._along(0), self._along(1)) > 0.5
 
     def _along(self, axis: int) -> float:
-        """The share that the best offset along an axis explains; 0 is on no axis."""
-        return max((share for o, share in self.shares(axis).items() if o), default=0.0)
+        """The share that the best offset along an axis explains, if 0 explains less."""
+        shares = self.shares(axis)
+        best = max((share for offset, share in shares.items() if offset), default=0.0)
+        return best if best > shares.get(0, 0.0) else 0.0
 
     def shares(self, axis: int) -> dict[int, float]:
         """For each offset along an axis, the share of targets that are the token there."""

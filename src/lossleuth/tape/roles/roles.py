@@ -98,12 +98,7 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
     if fused is not None and (softmax is None or pick is None):
         return _fused_roles(tape, run, fused)
     if softmax is None:
-        nothing = Roles(run, None, -1, None, None, None, None, None, None, None)
-        return (
-            nothing
-            if pick is None
-            else replace(nothing, targets=pick.targets, ignored=pick.ignored)
-        )
+        return _without_logits(run, pick)
     scores, at, axis = softmax.inputs[0], softmax.number, _axis(softmax, tape)
     if pick is not None and not _leads_to(tape, makers, softmax, pick.source):
         # Picked from as they are, and normalised beside, perhaps in a way that changes them.
@@ -116,6 +111,21 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
     if pick is not None:
         part = replace(part, targets=pick.targets, ignored=pick.ignored)
     return _with_tokens(tape, [part]) or part
+
+
+def _without_logits(run: Backward, pick: _Pick | None) -> Roles:
+    return Roles(
+        run=run,
+        logits=None,
+        class_axis=-1,
+        vocabulary=None,
+        scores=None,
+        scores_at=None,
+        targets=None if pick is None else pick.targets,
+        ignored=None if pick is None else pick.ignored,
+        tokens=None,
+        tokens_at=None,
+    )
 
 
 def _part(tape: Tape, run: Backward, scores: int, at: int, axis: int) -> Roles:

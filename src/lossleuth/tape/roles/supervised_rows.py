@@ -6,11 +6,13 @@ multiplication, by an index, by an ignored label or by division all look the sam
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from lossleuth.tape.replay.errors import CannotReplay
-from lossleuth.tape.replay.replay import Cuts
+from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.roles.loss_gradient import gradient_at, gradients_at
 from lossleuth.tape.roles.roles import Roles, recorded_value
 from lossleuth.tape.window import Backward, Window
@@ -24,6 +26,15 @@ MIN_DISTANCE = 1e-10
 def target_values(window: Window, roles: Roles) -> Tensor:
     """The targets as the loss saw them, one for each row; the negative ones do not count."""
     return torch.cat([_targets(window, part) for part in roles.parts])
+
+
+def rows_of(replay: Replay, roles: Roles, **given: Any) -> Tensor:
+    """The logits of all parts of a loss, one row for each target."""
+    numbers = [part.scores for part in roles.parts if part.scores is not None]
+    last = max(part.scores_at or 0 for part in roles.parts)
+    found = replay.run(numbers, before=last, **given)
+    scores = [found[number].movedim(roles.class_axis, -1) for number in numbers]
+    return torch.cat([one.reshape(-1, one.shape[-1]) for one in scores])
 
 
 def is_counted(window: Window, roles: Roles, targets: Tensor) -> Tensor:
