@@ -15,10 +15,14 @@ from lossleuth.findings.data import Alignment
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.roles import Roles, token_values
 from lossleuth.tape.roles.row_places import row_places
+from lossleuth.tape.roles.source_positions import target_distances
 from lossleuth.tape.roles.supervised_rows import is_counted, target_values
 from lossleuth.tape.window import Window
 
 OFFSETS = range(-2, 4)
+# Distances in the data are believed if one holds for this share of the targets and is not longer
+# than this: an answer may stand a whole question after its place. Both picked by hand.
+MIN_SHARE_OF_DISTANCE, MAX_DISTANCE = 0.9, 8
 
 
 def alignment(window: Window, roles: Roles | None) -> Alignment:
@@ -27,7 +31,7 @@ def alignment(window: Window, roles: Roles | None) -> Alignment:
         found = supervision(window, roles)
     except CannotReplay as reason:
         return Alignment(None, {}, 0, 0, untested=str(reason))
-    shares = found.shares(found.time_axis)
+    shares = found.offsets
     best = max(shares, key=lambda o: (shares[o], o == 1), default=None)
     if best is not None and shares[best] <= 0.5:
         best = None
@@ -52,6 +56,18 @@ class Supervision:
     places: Tensor
     targets: Tensor
     counted: Tensor
+    # For each row, how far its target is behind its token in the data, where that is known.
+    distances: Tensor | None = None
+
+    @property
+    def offsets(self) -> dict[int, float]:
+        """For each offset the share of targets there: by position in the data, else by content."""
+        if self.distances is None or not self.counted.any():
+            return self.shares(self.time_axis)
+        distances = self.distances[self.counted]
+        most = int(distances.mode().values)
+        near = [*OFFSETS, *([most] if abs(most) <= MAX_DISTANCE else ())]
+        return {offset: float((distances == offset).double().mean()) for offset in near}
 
     @property
     def time_axis(self) -> int:
@@ -108,12 +124,25 @@ def _supervision(window: Window, roles: Roles) -> Supervision:
     targets = target_values(window, roles)
     if len(places) != len(targets):
         raise CannotReplay("the number of targets is not the number of rows of logits")
-    found = Supervision(tokens, places, targets, is_counted(window, roles, targets))
+    counted = is_counted(window, roles, targets)
+    found = Supervision(tokens, places, targets, counted)
+    found = _with_distances(window, roles, found)
     if found.best_share > 0.5 or 1 in tokens.shape or len(places) != tokens.numel():
         return found
     # Perhaps the logits have time and batch the other way round.
     other = replace(found, places=turned(places, tokens))
     return other if other.best_share > 0.5 else found
+
+
+def _with_distances(window: Window, roles: Roles, found: Supervision) -> Supervision:
+    """With the distances in the data, if one of them holds for nearly all that counts."""
+    distances = target_distances(window, roles, found.places)
+    if distances is None or not found.counted.any():
+        return found
+    counted = distances[found.counted]
+    most = int(counted.mode().values)
+    is_one = float((counted == most).double().mean()) >= MIN_SHARE_OF_DISTANCE
+    return replace(found, distances=distances) if is_one and abs(most) <= MAX_DISTANCE else found
 
 
 def turned(places: Tensor, tokens: Tensor) -> Tensor:
