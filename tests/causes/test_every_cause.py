@@ -32,6 +32,7 @@ ALLOWED = ("lossleuth.types.", "lossleuth.findings.", "lossleuth.causes")
 # Files of functions that several causes share.
 SHARED = (
     "lossleuth.causes.reasoning",
+    "lossleuth.causes.leaking",
     "lossleuth.causes.lessons",
     "lossleuth.causes.reported_numbers",
 )

@@ -22,9 +22,8 @@ from evidence import (
 )
 
 from lossleuth.causes import reasoning
-from lossleuth.findings.data import Alignment
 from lossleuth.findings.loss import TrueLoss
-from lossleuth.findings.model import Leaks, Softmaxes
+from lossleuth.findings.model import Softmaxes
 from lossleuth.findings.update import Coverage, UpdateLines
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
@@ -183,34 +182,3 @@ def test_classes_and_positions_that_are_mixed_up_leave_no_row_of_logits(is_elsew
     softmaxes = Softmaxes(None, None, None, (), picked_elsewhere=is_elsewhere)
     assert reasoning.is_torn(seen(softmaxes)) is is_elsewhere
     assert not reasoning.is_torn(Evidence())
-
-
-LEAKS = Leaks(0.3, 0.2, None, None, places=("a.py:1",), batch_places=("a.py:2",), floor=1e-12)
-NEXT = Alignment(1, {}, supervised=8, targets=8)
-
-
-def test_leaks_are_read_from_recorded_steps_that_show_them() -> None:
-    unknown = replace(LEAKS, future=math.nan, batch=None)
-    evidence = alternating([LEAKS, NEXT], [unknown, NEXT], [LEAKS])
-    future, rows = reasoning.future_leaks(evidence), reasoning.row_leaks(evidence)
-    assert future == [(0.3, 1e-12, ("a.py:1",), 1), (0.3, 1e-12, ("a.py:1",), None)]
-    assert rows == [(0.2, 1e-12, ("a.py:2",), None)] * 2
-    missing = seen(replace(LEAKS, untested="no rows"))
-    assert reasoning.future_leaks(missing) == reasoning.row_leaks(missing) == []
-
-
-def test_a_leak_counts_where_every_recorded_step_shows_it() -> None:
-    moved, still = reasoning.Leak(0.3, 1e-12, ()), reasoning.Leak(1e-13, 1e-12, ())
-    assert reasoning.leaks_always([moved, moved])
-    assert not reasoning.leaks_always([moved, still])
-    assert not reasoning.leaks_always([])
-
-
-@pytest.mark.parametrize(
-    ("offsets", "is_next"), [((None, 1), True), ((2,), True), ((0, None, -1), False), ((), False)]
-)
-def test_later_tokens_are_asked_for_where_any_step_does(
-    offsets: tuple[int | None, ...], is_next: bool
-) -> None:
-    leaks = [reasoning.Leak(0.3, 1e-12, (), offset) for offset in offsets]
-    assert reasoning.asks_for_next(leaks) is is_next

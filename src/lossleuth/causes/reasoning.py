@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from lossleuth.findings.data import Alignment
 from lossleuth.findings.loss import TrueLoss
-from lossleuth.findings.model import Leaks, Softmaxes
+from lossleuth.findings.model import Softmaxes
 from lossleuth.findings.update import Coverage, UpdateLines
 from lossleuth.types.cause import Limit
 from lossleuth.types.change import Change, Effect
@@ -161,47 +159,6 @@ def vocabulary(evidence: Evidence) -> int | None:
 def is_torn(evidence: Evidence) -> bool:
     """Whether classes and positions are mixed up before the loss: then no row of logits is one."""
     return any(softmaxes.picked_elsewhere for softmaxes in evidence.all(Softmaxes))
-
-
-class Leak(NamedTuple):
-    """How far logits moved that should not move, and how far rounding alone may move them."""
-
-    move: float
-    floor: float
-    # Where the leak comes in, as file:line.
-    places: tuple[str, ...]
-    # Which token the targets of that step are, counted from the position that predicts them.
-    offset: int | None = None
-
-
-def future_leaks(evidence: Evidence) -> list[Leak]:
-    """How far a later token moves earlier logits, for each recorded step that shows it."""
-    found = []
-    for step in evidence.recorded:
-        leaks, alignment = step.first(Leaks), step.first(Alignment)
-        if leaks is not None and leaks.future is not None and math.isfinite(leaks.future):
-            offset = None if alignment is None else alignment.offset
-            found.append(Leak(leaks.future, leaks.floor, leaks.places, offset))
-    return found
-
-
-def row_leaks(evidence: Evidence) -> list[Leak]:
-    """How far one row moves the logits of others, for each recorded step that shows it."""
-    return [
-        Leak(leaks.batch, leaks.floor, leaks.batch_places)
-        for leaks in evidence.all(Leaks)
-        if leaks.batch is not None and math.isfinite(leaks.batch)
-    ]
-
-
-def leaks_always(leaks: Sequence[Leak]) -> bool:
-    """Whether logits move by more than rounding on every recorded step."""
-    return bool(leaks) and all(leak.move > leak.floor for leak in leaks)
-
-
-def asks_for_next(leaks: Sequence[Leak]) -> bool:
-    """Whether targets are later tokens on any of these steps."""
-    return any(leak.offset is not None and leak.offset >= 1 for leak in leaks)
 
 
 def frozen_share(evidence: Evidence) -> float:

@@ -13,12 +13,12 @@ class Leaks(Finding):
 
     # At supervised positions before the changed one; exactly 0 in a causal model.
     future: float | None
-    # In rows other than the changed one.
+    # In texts other than the changed ones.
     batch: float | None
     # At the changed position itself; 0 means that the input is ignored.
     own: float | None
-    # At the last position when two tokens before it are exchanged.
-    order: float | None
+    # At positions after the changed one.
+    later: float | None
     # Where the first two enter, as file:line.
     places: tuple[str, ...] = ()
     batch_places: tuple[str, ...] = ()
@@ -26,6 +26,13 @@ class Leaks(Finding):
     lost_places: tuple[str, ...] = ()
     # Rounding floor: other tokens may change how a kernel splits its work.
     floor: float = 1e4 * 2.0**-52
+    # Nats that a position loses when the tokens after it are replaced, and a text when others are.
+    future_harm: float | None = None
+    batch_harm: float | None = None
+    # Context reach: positions from a changed token to the last whose logits it moved, and how many
+    # positions a text has.
+    reach: int | None = None
+    length: int = 0
 
 
 @dataclass(frozen=True)

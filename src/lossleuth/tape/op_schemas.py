@@ -22,6 +22,19 @@ _ALIASING = frozenset(("_unsafe_view", "lift_fresh", "_reshape_alias"))
 # Namespaces whose derivatives belong to torch itself.
 _NATIVE = frozenset(("aten", "prims", "prim"))
 
+# Operations that move numbers about without changing them.
+_SEEN_DIFFERENTLY = (
+    *("view", "_unsafe_view", "reshape", "_reshape_alias", "as_strided", "flatten", "contiguous"),
+    *("transpose", "t", "permute", "unsqueeze", "squeeze", "expand"),
+)
+_PARTS = (
+    *("slice", "select", "narrow", "split", "split_with_sizes", "chunk", "unbind"),
+    *("index", "index_select", "masked_select", "constant_pad_nd"),
+)
+_COPIES = ("clone", "copy_", "_to_copy", "detach", "alias", "lift_fresh")
+MOVES = frozenset((*_SEEN_DIFFERENTLY, *_PARTS, *_COPIES))
+MASKS = frozenset(("where", "masked_fill"))
+
 
 @cache
 def short_name(operation: OpOverload) -> str:

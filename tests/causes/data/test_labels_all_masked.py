@@ -10,6 +10,7 @@ import pytest
 from evidence import LOSS, TARGET_LINES, check_proven, check_refuted, check_untested, seen, steps
 
 from lossleuth.causes.data.labels_all_masked import CAUSE, judge
+from lossleuth.findings.data import Alignment
 from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
@@ -75,3 +76,16 @@ def test_a_loss_that_is_not_finite_over_targets_is_something_else() -> None:
 def test_without_targets_it_is_untested() -> None:
     check_untested(CAUSE.judged(Evidence()), "no loss with targets")
     check_untested(CAUSE.judged(seen(steps=steps(5, loss=1.0))), "no loss with targets")
+
+
+@pytest.mark.parametrize(("weightless", "is_fault"), [(3, True), (2, True), (1, False), (0, False)])
+def test_targets_without_weight_on_most_recorded_steps_are_proven(
+    weightless: int, is_fault: bool
+) -> None:
+    every = [Alignment(1, {}, 0 if i < weightless else 64, 64) for i in range(3)]
+    recorded = [RecordedStep(i, [found, TARGET_LINES]) for i, found in enumerate(every)]
+    found = judge(seen(steps=steps(3, supervised=64), recorded=recorded))
+    if is_fault:
+        check_proven(found, LOSS, "None of 64 targets", f"{weightless} of 3")
+    else:
+        check_refuted(found)

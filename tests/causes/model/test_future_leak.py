@@ -16,7 +16,7 @@ from lossleuth.types.judgement import Where
 
 
 def leak(future: float | None, offset: int | None = 1, *places: str) -> list[Finding]:
-    leaks = Leaks(future, None, None, None, places=places, floor=1e-12)
+    leaks = Leaks(future, None, None, None, places=places, floor=1e-12, future_harm=0.5)
     return [leaks, Alignment(offset, {}, supervised=512, targets=512)]
 
 
@@ -36,8 +36,10 @@ def test_a_model_that_may_see_its_whole_input_is_not_blamed(offset: int | None) 
     check_refuted(judge(seen(*leak(0.7, offset))), "whole input")
 
 
-def test_a_leak_on_some_steps_only_is_not_blamed() -> None:
-    check_refuted(judge(alternating(leak(0.7), leak(0.0))))
+def test_a_leak_on_some_steps_only_is_blamed_by_its_harm() -> None:
+    check_proven(judge(alternating(leak(0.7), leak(0.0))), None, "0.5 nats")
+    harmless = [replace(found, future_harm=0.0) for found in leak(0.7)[:1]]
+    check_refuted(judge(alternating([*harmless, *leak(0.7)[1:]], leak(0.0))), "no harm")
 
 
 def test_without_logits_it_is_untested_with_the_reason() -> None:
@@ -60,4 +62,3 @@ def test_logits_whose_rows_are_mixed_up_are_for_another() -> None:
 
 def test_the_smallest_move_of_all_steps_is_given() -> None:
     check_proven(judge(alternating(leak(0.7), leak(0.2))), None, "by 0.2 of")
-    check_refuted(judge(alternating(leak(0.7), leak(0.0))), "0.0e+00")

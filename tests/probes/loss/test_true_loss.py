@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from lossleuth.probes.loss.true_loss import cross_entropy, cross_entropy_of, true_loss
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
+from lossleuth.tape.roles.supervised_rows import is_supervised
 from lossleuth.tape.window import Window
 
 
@@ -143,14 +144,15 @@ def test_what_cannot_be_measured_is_said() -> None:
     found = true_loss(recorded_step(regression))
     assert (found.loss, found.untested) == (None, "no logits and targets were found")
     with pytest.raises(CannotReplay, match="no target is supervised"):
-        cross_entropy_of(torch.zeros(3, 5), torch.full((3,), -100), -100)
+        cross_entropy_of(torch.zeros(3, 5), torch.full((3,), -100), torch.zeros(3).bool())
     with pytest.raises(CannotReplay, match="number of targets"):
-        cross_entropy_of(torch.zeros(3, 5), torch.zeros(4, dtype=torch.long), None)
+        cross_entropy_of(torch.zeros(3, 5), torch.zeros(4).long(), torch.ones(4).bool())
 
 
 def test_targets_outside_the_vocabulary_are_left_out() -> None:
     rows = torch.randn(4, 5, dtype=torch.float64)
-    found = cross_entropy_of(rows, torch.tensor([1, -3, 7, 4]), None)
+    targets = torch.tensor([1, -3, 7, 4])
+    found = cross_entropy_of(rows, targets, is_supervised(targets, None, 5))
     assert found.count == 2
     own = -rows.log_softmax(-1)[torch.tensor([0, 3]), torch.tensor([1, 4])].mean()
     assert float(found.mean) == pytest.approx(float(own), abs=1e-12)

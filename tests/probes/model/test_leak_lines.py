@@ -6,15 +6,16 @@ import torch
 from steps import SmallModel, recorded_step
 from torch import Tensor
 
+from lossleuth.probes.model.changed_tokens import ChangedTokens, changed_tokens
 from lossleuth.probes.model.leak_lines import batch_leak_place, future_leak_place, lost_input_place
-from lossleuth.tape.roles.roles import Roles, find_roles
+from lossleuth.tape.roles.roles import find_roles
 from lossleuth.tape.window import Window
 
 
-def roles_in(window: Window) -> Roles:
+def step_of(window: Window) -> ChangedTokens:
     roles = find_roles(window)
     assert roles is not None
-    return roles
+    return changed_tokens(window, roles)
 
 
 def looks_ahead(h: Tensor) -> Tensor:
@@ -48,20 +49,20 @@ def planted(between: object) -> Window:
 
 def test_a_sound_model_has_no_such_place() -> None:
     window = recorded_step()
-    assert future_leak_place(window, roles_in(window)) is None
-    assert batch_leak_place(window, roles_in(window)) is None
+    assert future_leak_place(step_of(window)) is None
+    assert batch_leak_place(step_of(window)) is None
 
 
 def test_the_line_that_looks_ahead_is_found() -> None:
     window = planted(looks_ahead)
-    assert future_leak_place(window, roles_in(window)) == place(looks_ahead, 2)
-    assert batch_leak_place(window, roles_in(window)) is None
+    assert future_leak_place(step_of(window)) == place(looks_ahead, 2)
+    assert batch_leak_place(step_of(window)) is None
 
 
 def test_the_line_that_mixes_rows_is_found() -> None:
     window = planted(mixes)
-    assert batch_leak_place(window, roles_in(window)) == place(mixes, 2)
-    assert future_leak_place(window, roles_in(window)) is None
+    assert batch_leak_place(step_of(window)) == place(mixes, 2)
+    assert future_leak_place(step_of(window)) is None
 
 
 def test_attention_without_its_mask_is_found_where_it_is_called() -> None:
@@ -69,7 +70,7 @@ def test_attention_without_its_mask_is_found_where_it_is_called() -> None:
         model.causal = False
 
     window = recorded_step(change=plant)
-    found = future_leak_place(window, roles_in(window))
+    found = future_leak_place(step_of(window))
     assert found is not None
     file, _, line = found.rpartition(":")
     assert file.endswith("steps.py")
@@ -79,11 +80,11 @@ def test_attention_without_its_mask_is_found_where_it_is_called() -> None:
 
 def test_the_line_where_the_input_is_lost_is_found() -> None:
     window = planted(forgets)
-    assert lost_input_place(window, roles_in(window)) == place(forgets, 2)
+    assert lost_input_place(step_of(window)) == place(forgets, 2)
 
 
 def test_where_nothing_is_lost_the_last_product_is_named_and_nobody_asks() -> None:
     window = planted(mixes)
-    found = lost_input_place(window, roles_in(window))
+    found = lost_input_place(step_of(window))
     assert found is not None
     assert "steps.py" in found

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossleuth.probes.model.leaks import leaks
+from lossleuth.tape.op_schemas import MOVES
 from lossleuth.tape.roles.alignment import alignment
 from lossleuth.tape.roles.features import Features, find_features
-from lossleuth.tape.roles.roles import MOVES, find_roles
+from lossleuth.tape.roles.roles import find_roles
 from lossleuth.tape.window import Window
 
 

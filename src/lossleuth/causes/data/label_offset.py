@@ -52,10 +52,10 @@ def judge(evidence: Evidence) -> Judgement:
     offsets = {w[0] for w in wrong}
     if len(wrong) == len(known) and len(offsets) == 1:
         offset, explained, count, right = wrong[-1]
-        if offset == 0 and _sees_itself(evidence):
+        if _sees_itself(evidence):
             return refuted(
-                f"a model that sees its whole input reproduces {explained:.0%} of it, as it may be "
-                "meant to"
+                f"a model that sees its whole input is asked for offset {offset} in "
+                f"{explained:.0%}, as it may be meant to"
             )
         because = (
             f"Targets equal the inputs at offset {offset} in {explained:.0%} of {count} positions; "

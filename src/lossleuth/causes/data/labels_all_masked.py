@@ -8,7 +8,8 @@ Why training fails
     One NaN spoils every weight. Where it is replaced, the batch teaches nothing and nobody notices.
 
 How it is judged
-    Supervised targets are counted in every step. A count of 0 is the fault; it is proven where the
+    Supervised targets are counted in every step, on recorded steps by their weight in the loss, so
+    that a mask by multiplication counts too. A count of 0 is the fault; it is proven where the
     loss of such a step is not finite, or where most steps are like that. A program that now and
     then has no targets and goes on with a finite loss is not blamed.
 
@@ -26,7 +27,7 @@ import math
 from collections.abc import Iterable
 
 from lossleuth.causes.reasoning import first_place, share
-from lossleuth.findings.data import TargetLines
+from lossleuth.findings.data import Alignment, TargetLines
 from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
@@ -37,6 +38,9 @@ MAX_EMPTY_SHARE = Limit(0.5, "largest share of steps without targets that is no 
 
 def judge(evidence: Evidence) -> Judgement:
     """Count targets, step by step."""
+    weightless = _weightless(evidence)
+    if weightless is not None:
+        return weightless
     unfinished = evidence.ending.unfinished or Unfinished()
     counted = [(step, step.supervised) for step in evidence.steps if step.supervised is not None]
     total = len(counted) + (unfinished.supervised is not None)
@@ -69,6 +73,25 @@ def judge(evidence: Evidence) -> Judgement:
     )
 
 
+def _weightless(evidence: Evidence) -> Judgement | None:
+    """Proven where most recorded losses have targets of which not one counts."""
+    known = [found for found in evidence.all(Alignment) if found.targets]
+    empty = [found for found in known if not found.supervised]
+    if len(known) < 2 or share(len(empty), len(known)) <= MAX_EMPTY_SHARE:
+        return None
+    because = (
+        f"None of {empty[-1].targets} targets has any weight in the loss on {len(empty)} of "
+        f"{len(known)} recorded steps; a loss needs at least 1."
+    )
+    return Judgement(
+        Status.PROVEN,
+        because,
+        first_place(lines.loss for lines in evidence.all(TargetLines)),
+        Wrongness("targets that count", 0.0, float(empty[-1].targets), 0.0),
+        remedy="See why the mask of the targets is empty.",
+    )
+
+
 def _has_non_finite(losses: Iterable[float | None]) -> bool:
     return any(loss is not None and not math.isfinite(loss) for loss in losses)
 
@@ -85,7 +108,7 @@ CAUSE = Cause(
     Stage.DATA,
     "a loss is taken over no target at all",
     judge,
-    uses=(TargetLines,),
+    uses=(TargetLines, Alignment),
     limits=(MAX_EMPTY_SHARE,),
     voids_trials=True,
     relies_on=("lookups",),

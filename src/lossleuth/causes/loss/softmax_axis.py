@@ -24,14 +24,8 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import (
-    asks_for_next,
-    future_leaks,
-    is_torn,
-    leaks_always,
-    row_leaks,
-    where_of,
-)
+from lossleuth.causes.leaking import asks_for_next, future_leaks, leaks_always, row_leaks
+from lossleuth.causes.reasoning import is_torn, where_of
 from lossleuth.findings.data import Alignment
 from lossleuth.findings.model import Leaks, Softmaxes
 from lossleuth.types.cause import Cause

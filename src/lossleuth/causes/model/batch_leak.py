@@ -8,8 +8,10 @@ Why training fails
     What the model learns holds for batches, not for texts: alone, a text gets other predictions.
 
 How it is judged
-    The first row's tokens are changed where the program looks them up, and the step is replayed in
-    float64. Logits of all other rows must stay exactly as they were. Proven by that alone.
+    The tokens of every second row, then of the others, are changed where the program looks them up,
+    and the step is replayed in float64. Logits of the rows that were not changed must stay exactly
+    as they were. What that is worth is the loss of those rows before and after: from 0.01 nat on it
+    is proven; if the run has learnt and it is less, benign.
 
 How to fix
     Look for a view or transpose with batch and time in the wrong order.
@@ -20,11 +22,13 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import first_place, is_torn, leaks_always, row_leaks
+from lossleuth.causes.leaking import MIN_HARM, MIN_LEARNT, judge_leaks, row_leaks
+from lossleuth.causes.reasoning import is_torn
+from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.model import Leaks, Softmaxes
 from lossleuth.types.cause import Cause
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
+from lossleuth.types.judgement import Judgement, Stage, untested
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -34,19 +38,12 @@ def judge(evidence: Evidence) -> Judgement:
     leaks = row_leaks(evidence)
     if not leaks:
         return untested("no step with several rows was recorded")
-    move = min(leak.move for leak in leaks)
-    if not leaks_always(leaks):
-        return refuted(f"changing a row moves the logits of others by {move:.1e}, expected 0")
-    because = (
-        f"Changing one row moves the logits of other rows by {move:.2g} of their standard "
-        f"deviation on all of {len(leaks)} recorded steps; it should be exactly 0."
-    )
-    return Judgement(
-        Status.PROVEN,
-        because,
-        first_place(place for leak in leaks for place in leak.places),
-        Wrongness("move of other rows' logits", move, 0.0, leaks[-1].floor),
-        remedy="Keep rows apart: check views and transposes of batch and time.",
+    return judge_leaks(
+        evidence,
+        leaks,
+        "changing rows moves the logits of other rows",
+        "it should be exactly 0",
+        "Keep rows apart: check views and transposes of batch and time.",
     )
 
 
@@ -56,6 +53,7 @@ CAUSE = Cause(
     "rows of a batch influence each other",
     judge,
     needs=(Leaks,),
-    uses=(Softmaxes,),
+    uses=(Softmaxes, TrueLoss),
+    limits=(MIN_HARM, MIN_LEARNT),
     overlaps=("softmax_axis", "future_leak"),
 )

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.interventions.loss.follow_cross_entropy import FollowCrossEntropy
-from lossleuth.tape.roles.alignment import alignment, supervision
+from lossleuth.tape.roles.alignment import supervision
 from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.window import Backward, Window
 
@@ -32,12 +32,13 @@ class ShiftLabels(FollowCrossEntropy):
         return super()._gradients(window, numbers, run) if self._offset else {}
 
     def _targets(self, window: Window, roles: Roles) -> Tensor | None:
-        tokens, places, targets = supervision(window, roles)
+        found = supervision(window, roles)
+        tokens, places, targets = found.tokens, found.places, found.targets
         ignored = -100 if roles.ignored is None else roles.ignored
         at_places = targets.new_full((tokens.numel(),), ignored)
         at_places[places] = targets
-        axis = alignment(window, roles).time_axis
-        moved = _later(at_places.reshape(tokens.shape), self._offset, axis, ignored)
+        grid = at_places.reshape(tokens.shape)
+        moved = _later(grid, self._offset, found.time_axis, ignored)
         return moved.reshape(-1)[places]
 
 

@@ -15,6 +15,7 @@ from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.roles.loss_roles import loss_read, supervised_roles
 from lossleuth.tape.roles.roles import Roles
+from lossleuth.tape.roles.supervised_rows import is_counted
 from lossleuth.tape.window import Backward, Window
 
 
@@ -64,6 +65,7 @@ class FollowCrossEntropy(Intervention):
             leaves = {
                 i: replay.widened(tape.value(i).detach()).clone().requires_grad_() for i in numbers
             }
-        loss = cross_entropy_of(logit_rows(window, roles, leaves), targets, roles.ignored).mean
+        counted = is_counted(window, roles, targets)
+        loss = cross_entropy_of(logit_rows(window, roles, leaves), targets, counted).mean
         found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         return dict(zip(leaves, found, strict=True))

@@ -6,11 +6,12 @@ import torch
 
 from lossleuth.interventions.gradient.follow_true_gradient import put_gradients
 from lossleuth.interventions.intervention import Intervention
-from lossleuth.probes.loss.true_loss import cross_entropy_of, target_values
+from lossleuth.probes.loss.true_loss import cross_entropy_of
 from lossleuth.probes.model.softmaxes import inner_softmax
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.roles.loss_roles import supervised_roles
+from lossleuth.tape.roles.supervised_rows import is_counted, target_values
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 
@@ -36,7 +37,8 @@ class SkipSoftmax(Intervention):
         made = replay.run([inner.inputs[0]], before=inner.number, leaves=leaves)
         scores = made[inner.inputs[0]]
         rows = scores.reshape(-1, scores.shape[-1])
-        loss = cross_entropy_of(rows, target_values(window, roles), roles.ignored).mean
+        targets = target_values(window, roles)
+        loss = cross_entropy_of(rows, targets, is_counted(window, roles, targets)).mean
         found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         put_gradients(window, run, dict(zip(leaves, found, strict=True)))
 

@@ -12,35 +12,32 @@ from torch import Tensor
 from lossleuth.findings.data import Padding
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.errors import CannotReplay
-from lossleuth.tape.roles.alignment import row_places
-from lossleuth.tape.roles.roles import Roles, recorded_value, token_values
+from lossleuth.tape.roles.alignment import supervision
+from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.window import Window
 
 
 def padding(window: Window, roles: Roles | None) -> Padding:
     """Find the padding, then check whether its targets are supervised."""
-    if roles is None or roles.targets is None or roles.scores is None or roles.logits is None:
-        return Padding(None, 0.0, 0, 0, untested="no targets of a loss were found")
-    tokens = token_values(window.tape, roles)
-    if tokens is None or tokens.dim() != 2 or len(tokens) < 2:
-        return Padding(None, 0.0, 0, 0, untested="the tokens are not a batch of sequences")
-    token, past = past_the_end(tokens)
     try:
-        places = row_places(window, roles, tokens)
-        targets = recorded_value(window.tape, roles.targets, roles.run.at).reshape(-1)
+        found = supervision(window, roles)
     except CannotReplay as reason:
-        return Padding(token, 0.0, 0, 0, untested=str(reason))
-    if len(places) != len(targets):
-        unequal = "the number of targets is not the number of rows of logits"
-        return Padding(token, 0.0, 0, 0, untested=unequal)
-    counted = targets != (-100 if roles.ignored is None else roles.ignored)
-    supervised = int(counted.sum())
+        return Padding(None, 0.0, 0, 0, untested=str(reason))
+    tokens, length = found.tokens, found.tokens.shape[1]
+    places = found.places
+    if not found.time_axis:
+        tokens = tokens.t()
+        places = (places % length) * tokens.shape[1] + places // length
+    if len(tokens) < 2:
+        return Padding(None, 0.0, 0, 0, untested="the tokens are a single text")
+    token, past = past_the_end(tokens)
+    supervised = int(found.counted.sum())
     if token is None:
         return Padding(None, 0.0, 0, supervised)
     # The first padding token of a row may stand for its end, which is to be predicted.
-    at_pad = past.reshape(-1)[places] & (targets == token)
+    at_pad = past.reshape(-1)[places] & (found.targets == token)
     share = float(past.double().mean())
-    return Padding(token, share, int((at_pad & counted).sum()), supervised)
+    return Padding(token, share, int((at_pad & found.counted).sum()), supervised)
 
 
 def past_the_end(tokens: Tensor) -> tuple[int | None, Tensor]:

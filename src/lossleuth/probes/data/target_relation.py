@@ -13,7 +13,7 @@ from torch import Tensor
 from lossleuth.findings.data import TargetRelation
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.errors import CannotReplay
-from lossleuth.tape.roles.alignment import OFFSETS, is_counted, supervision
+from lossleuth.tape.roles.alignment import OFFSETS, supervision
 from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.window import Window
 
@@ -27,12 +27,11 @@ SPREAD = 2654435761
 def target_relation(window: Window, roles: Roles | None) -> TargetRelation:
     """How strongly targets depend on tokens around, and each token on the one before."""
     try:
-        tokens, places, targets = supervision(window, roles)
+        found = supervision(window, roles)
     except CannotReplay as reason:
         return TargetRelation({}, 0.0, untested=str(reason))
-    assert roles is not None
+    tokens, places, targets, counted = found.tokens, found.places, found.targets, found.counted
     rows, columns = places // tokens.shape[1], places % tokens.shape[1]
-    counted = is_counted(targets, roles)
     pairs = {}
     for offset in OFFSETS:
         there = columns + offset
@@ -43,7 +42,7 @@ def target_relation(window: Window, roles: Roles | None) -> TargetRelation:
     left = counted.clone()
     x, y, inside = pairs[copied]
     left[inside] &= x != y
-    found = {
+    standing = {
         offset: stands_out(x[left[inside]], y[left[inside]])
         for offset, (x, y, inside) in pairs.items()
     }
@@ -51,7 +50,7 @@ def target_relation(window: Window, roles: Roles | None) -> TargetRelation:
     count = int(left.sum())
     before, after = tokens[:, :-1].reshape(-1), tokens[:, 1:].reshape(-1)
     order = torch.randperm(len(before), generator=_generator())[: max(count, 1)]
-    return TargetRelation(found, stands_out(before[order], after[order]))
+    return TargetRelation(standing, stands_out(before[order], after[order]))
 
 
 def stands_out(first: Tensor, second: Tensor) -> float:

@@ -22,10 +22,11 @@ from lossleuth.probes.loss.true_loss import targets_by_place
 from lossleuth.probes.probe import Probe
 from lossleuth.probes.update.owners import held_by_optimizers
 from lossleuth.tape.replay.errors import CannotReplay
-from lossleuth.tape.roles.alignment import sent
 from lossleuth.tape.roles.find_teacher import Lesson
 from lossleuth.tape.roles.loss_roles import best_roles
-from lossleuth.tape.roles.roles import Roles, recorded_value, tokens_behind
+from lossleuth.tape.roles.roles import Roles, recorded_value
+from lossleuth.tape.roles.row_places import sent
+from lossleuth.tape.roles.tokens import tokens_behind
 from lossleuth.tape.window import Window, dense
 
 # Temperatures at which the same batch is measured again.

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from lossleuth.findings.evaluation import Accuracy
+from lossleuth.tape.op_schemas import MOVES
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.index import Index, without_graph
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.roles.alignment import OFFSETS
-from lossleuth.tape.roles.roles import MOVES, tokens_of
+from lossleuth.tape.roles.tokens import tokens_of
 from lossleuth.tape.tape import Operation
 from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Window

@@ -13,8 +13,9 @@ from torch.nn import functional as F
 from lossleuth.findings.gradient import LogitGradient
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.errors import CannotReplay
-from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.roles.roles import recorded_value, roles_of
+from lossleuth.tape.replay.replay import Cuts
+from lossleuth.tape.roles.roles import roles_in
+from lossleuth.tape.roles.supervised_rows import is_counted, rows_and_gradients, target_values
 from lossleuth.tape.window import Backward, Window
 
 
@@ -25,43 +26,19 @@ def logit_gradients(window: Window) -> list[LogitGradient]:
 
 def logit_gradient(window: Window, run: Backward) -> LogitGradient:
     """Compare for one backward pass."""
-    tape = window.tape
     if any(root is None for root in run.roots):
         return _untested("the loss was computed before recording began")
-    roles = roles_of(tape, run)
-    if roles.scores is None or roles.targets is None or roles.scores_at is None:
+    roles = roles_in(window, run)
+    if roles.scores is None or not roles.has_targets or roles.is_binary:
         return _untested("no logits and targets were found")
     try:
-        replay = Replay(tape)
-        scores = replay.run([roles.scores], before=roles.scores_at)[roles.scores]
-        scores = scores.detach().requires_grad_()
-        # Other terms may use what was made before; they are constants here.
-        roots = [root for root in run.roots if root is not None]
-        needed = tape.needed_for(roots, run.at, roles.scores_at)
-        made = {o for operation in needed for o in operation.outputs}
-        given = {i for op in needed for i in op.inputs if i not in made and i not in tape.leaves}
-        before = Replay(tape, gradients=False).run(
-            sorted(given - {roles.scores}), before=roles.scores_at
-        )
-        values = {i: v.detach() for i, v in before.items()} | {roles.scores: scores}
-        found = replay.run(roots, before=run.at, since=roles.scores_at, leaves=values)
-        total = sum((found[root].sum() for root in roots), torch.zeros((), dtype=torch.float64))
-        seed = run.seeds[0]
-        if not total.requires_grad:
-            raise CannotReplay("the loss does not depend on the logits")
-        (used,) = torch.autograd.grad(total, [scores])
-        if seed is not None and seed.numel() == 1:
-            used = used * float(seed)
-        targets = recorded_value(tape, roles.targets, run.at)
+        rows, flat = rows_and_gradients(window, roles, run, Cuts.KEPT)
+        targets = target_values(window, roles)
     except CannotReplay as reason:
         return _untested(str(reason))
-    rows = scores.detach().movedim(roles.class_axis, -1).reshape(-1, scores.shape[roles.class_axis])
-    flat = used.movedim(roles.class_axis, -1).reshape(rows.shape)
-    targets = targets.reshape(-1)
     if len(targets) != len(rows):
         return _untested("the number of targets is not the number of rows of logits")
-    ignored = -100 if roles.ignored is None else roles.ignored
-    counted = (targets != ignored) & (targets >= 0) & (targets < rows.shape[1])
+    counted = is_counted(window, roles, targets)
     count = int(counted.sum())
     if not count:
         return _untested("no target is supervised")

@@ -18,13 +18,11 @@ from lossleuth.findings.loss import TrueLoss
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.roles.alignment import alignment, row_places
+from lossleuth.tape.roles.alignment import alignment, supervision
 from lossleuth.tape.roles.loss_roles import supervised_roles
-from lossleuth.tape.roles.roles import (
-    Roles,
-    recorded_value,
-    token_values,
-)
+from lossleuth.tape.roles.roles import Roles, token_values
+from lossleuth.tape.roles.row_places import row_places
+from lossleuth.tape.roles.supervised_rows import is_counted, is_supervised, rows_of, target_values
 from lossleuth.tape.window import Window
 
 # Logits with this standard deviation or less are all the same but for rounding. Picked by hand.
@@ -79,13 +77,16 @@ def cross_entropy(
 ) -> CrossEntropy:
     """The mean cross-entropy of the step's supervised targets, with other leaves if given."""
     roles = supervised_roles(window, pick)
+    if roles.is_binary:
+        raise CannotReplay("each class has a loss of its own: there is no cross-entropy")
     rows = logit_rows(window, roles, leaves, dropout=dropout, gradients=gradients)
-    return cross_entropy_of(rows, true_targets(window, roles), roles.ignored)
+    targets = true_targets(window, roles)
+    return cross_entropy_of(rows, targets, is_counted(window, roles, targets))
 
 
 def true_targets(window: Window, roles: Roles) -> Tensor:
     """The targets a language model should have: the program's own, or else the next tokens."""
-    if roles.targets is None:
+    if not roles.has_targets:
         return _next_tokens(window, roles)
     found = alignment(window, roles)
     if found.untested is None and found.offset not in (1, None):
@@ -93,27 +94,16 @@ def true_targets(window: Window, roles: Roles) -> Tensor:
     return target_values(window, roles)
 
 
-def cross_entropy_of(rows: Tensor, targets: Tensor, ignored: int | None) -> CrossEntropy:
+def cross_entropy_of(rows: Tensor, targets: Tensor, counted: Tensor) -> CrossEntropy:
     """The mean over the targets that count."""
     targets = targets.reshape(-1)
     if len(targets) != len(rows):
         raise CannotReplay("the number of targets is not the number of rows of logits")
-    counted = is_supervised(targets, ignored, rows.shape[1])
     count = int(counted.sum())
     if not count:
         raise CannotReplay("no target is supervised")
     mean = F.cross_entropy(rows[counted], targets[counted].long())
     return CrossEntropy(mean, count, rows)
-
-
-def is_supervised(targets: Tensor, ignored: int | None, classes: int) -> Tensor:
-    """Which targets count.
-
-    >>> is_supervised(torch.tensor([2, -100, 0, 7]), None, 5).tolist()
-    [True, False, True, False]
-    """
-    counted = (targets != (-100 if ignored is None else ignored)) & (targets >= 0)
-    return counted & (targets < classes)
 
 
 def logit_rows(
@@ -125,16 +115,8 @@ def logit_rows(
     gradients: bool = True,
 ) -> Tensor:
     """The replayed logits, a row for each target."""
-    assert roles.scores is not None
     replay = Replay(window.tape, gradients=gradients, dropout=dropout, cuts=Cuts.OPENED)
-    scores = replay.run([roles.scores], before=roles.scores_at, leaves=leaves)[roles.scores]
-    return scores.movedim(roles.class_axis, -1).reshape(-1, scores.shape[roles.class_axis])
-
-
-def target_values(window: Window, roles: Roles) -> Tensor:
-    """The targets as the loss saw them."""
-    assert roles.targets is not None
-    return recorded_value(window.tape, roles.targets, roles.run.at)
+    return rows_of(replay, roles, leaves=leaves)
 
 
 def targets_by_place(window: Window, roles: Roles) -> Tensor:
@@ -142,30 +124,38 @@ def targets_by_place(window: Window, roles: Roles) -> Tensor:
 
     The program's own targets where those are the next tokens, else the next tokens themselves.
     """
-    tokens = token_values(window.tape, roles)
-    if tokens is None or tokens.dim() != 2:
-        raise CannotReplay("the tokens are not a batch of sequences")
+    tokens = _sequences(window, roles)
     found = torch.full(tokens.shape, -100, dtype=torch.long)
-    if roles.targets is None:
+    if not roles.has_targets:
         found[:, :-1] = tokens[:, 1:]
         return found
     targets = true_targets(window, roles).reshape(-1)
-    places = row_places(window, roles, tokens)
-    if len(places) != len(targets):
-        raise CannotReplay("the number of targets is not the number of rows of logits")
-    counted = is_supervised(targets, roles.ignored, roles.vocabulary or 0)
+    places = supervision(window, roles).places
+    counted = is_supervised(targets, roles.ignored, roles.vocabulary)
     found.view(-1)[places[counted]] = targets[counted].long()
     return found
 
 
+def _sequences(window: Window, roles: Roles) -> Tensor:
+    tokens = token_values(window.tape, roles)
+    if tokens is None:
+        raise CannotReplay("the targets are not the next tokens, and the next tokens are unknown")
+    return tokens
+
+
 def _next_tokens(window: Window, roles: Roles) -> Tensor:
     """For each row of logits the token that follows it; the ignored one at the end of a row."""
-    tokens = token_values(window.tape, roles)
-    if tokens is None or tokens.dim() != 2:
-        raise CannotReplay("the targets are not the next tokens, and the next tokens are unknown")
-    places = row_places(window, roles, tokens)
+    tokens = _sequences(window, roles)
     ignored = -100 if roles.ignored is None else roles.ignored
     following = torch.full_like(tokens, ignored)
+    if roles.has_targets:
+        found = supervision(window, roles)
+        places = found.places
+        if not found.time_axis:
+            following[:-1] = tokens[1:]
+            return following.reshape(-1)[places]
+    else:
+        places = row_places(window, roles, tokens)
     following[:, :-1] = tokens[:, 1:]
     return following.reshape(-1)[places]
 

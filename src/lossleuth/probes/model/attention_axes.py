@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lossleuth.tape.op_schemas import MOVES
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.roles.roles import MOVES, Roles
+from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.tape import Operation, Ref, Tape
 from lossleuth.tape.walk_back import walk_back
 

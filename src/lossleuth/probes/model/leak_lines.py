@@ -9,15 +9,10 @@ import torch
 from torch import Tensor
 
 from lossleuth.places import is_library
-from lossleuth.probes.model.other_tokens import others_than
+from lossleuth.probes.model.changed_tokens import ChangedTokens, half_changed, others_than
 from lossleuth.tape.op_schemas import tensors_in
 from lossleuth.tape.replay.errors import CannotReplay
-from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.roles.roles import Roles, token_values
 from lossleuth.tape.tape import Operation
-from lossleuth.tape.window import Window
-
-Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
 
 # Results that never depend on the values that go in.
 _CONSTANT = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones")
@@ -25,41 +20,36 @@ _CONSTANT = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", 
 MAX_ROUNDING_SHARE = 1e-9
 
 
-def future_leak_place(window: Window, roles: Roles) -> str | None:
+def future_leak_place(step: ChangedTokens) -> str | None:
     """The first operation whose result at earlier positions depends on a later token."""
-    tokens = token_values(window.tape, roles)
-    if tokens is None or tokens.dim() != 2:
-        return None
-    middle = tokens.shape[1] // 2
+    tokens = step.tokens
+    middle = max(1, tokens.shape[1] // 2)
     changed = tokens.clone()
-    changed[:, middle] = others_than(tokens, tokens[:, middle])
-    return _first_moved(window, roles, tokens, changed, tokens.shape[1], slice(0, middle))
+    changed[:, middle:] = others_than(tokens, tokens[:, middle:])
+    return _first_moved(step, changed, tokens.shape[1], slice(0, middle))
 
 
-def batch_leak_place(window: Window, roles: Roles) -> str | None:
-    """The first operation whose result in other rows depends on the first row."""
-    tokens = token_values(window.tape, roles)
-    if tokens is None or tokens.dim() != 2 or len(tokens) < 2:
+def batch_leak_place(step: ChangedTokens) -> str | None:
+    """The first operation whose result in other texts depends on the changed ones."""
+    tokens = step.tokens
+    if len(tokens) < 2:
         return None
-    changed = tokens.clone()
-    changed[0] = others_than(tokens, tokens[0])
-    return _first_moved(window, roles, tokens, changed, tokens.shape[0], slice(1, None))
+    changed, _ = half_changed(tokens, 0)
+    return _first_moved(step, changed, tokens.shape[0], slice(1, None, 2))
 
 
-def lost_input_place(window: Window, roles: Roles) -> str | None:
+def lost_input_place(step: ChangedTokens) -> str | None:
     """The operation on the way to the logits that other tokens enter and do not leave."""
-    tokens = token_values(window.tape, roles)
-    if tokens is None or tokens.dim() != 2:
-        return None
-    changed = others_than(tokens, tokens.reshape(-1)).reshape(tokens.shape)
+    tokens = step.tokens
     try:
-        before, after = (_sums(window, roles, given) for given in (tokens, changed))
+        changed = others_than(tokens, tokens.reshape(-1)).reshape(tokens.shape)
+        before, after = (_sums(step, given) for given in (tokens, changed))
     except CannotReplay:
         return None
-    makers = window.tape.makers()
+    makers = step.window.tape.makers()
     moved = {i for i, value in before.items() if i in after and value != after[i]}
-    assert roles.logits is not None
-    waiting, seen = [roles.logits], {roles.logits}
+    waiting = [part.logits for part in step.roles.parts if part.logits is not None]
+    seen = set(waiting)
     while waiting:
         operation = makers.get(waiting.pop(0))
         if operation is None:
@@ -71,7 +61,7 @@ def lost_input_place(window: Window, roles: Roles) -> str | None:
     return None
 
 
-def _sums(window: Window, roles: Roles, tokens: Tensor) -> dict[int, tuple[float, float]]:
+def _sums(step: ChangedTokens, tokens: Tensor) -> dict[int, tuple[float, float]]:
     """Each tensor that was made, in two numbers."""
     found: dict[int, tuple[float, float]] = {}
 
@@ -85,17 +75,15 @@ def _sums(window: Window, roles: Roles, tokens: Tensor) -> dict[int, tuple[float
                 weights = torch.linspace(0.5, 1.5, len(wide), dtype=torch.float64)
                 found[number] = (float(wide @ weights), float(wide.square() @ weights))
 
-    _replayed(window, roles, tokens, each)
+    step.replay(tokens, each)
     return found
 
 
-def _first_moved(
-    window: Window, roles: Roles, tokens: Tensor, changed: Tensor, size: int, kept: slice
-) -> str | None:
+def _first_moved(step: ChangedTokens, changed: Tensor, size: int, kept: slice) -> str | None:
     """Compare sums over what must not move, operation by operation."""
     try:
-        before = _summaries(window, roles, tokens, size, kept)
-        after = _summaries(window, roles, changed, size, kept)
+        before = _summaries(step, step.tokens, size, kept)
+        after = _summaries(step, changed, size, kept)
     except CannotReplay:
         return None
     for number, (operation, values) in before.items():
@@ -109,7 +97,7 @@ def _first_moved(
 
 
 def _summaries(
-    window: Window, roles: Roles, tokens: Tensor, size: int, kept: slice
+    step: ChangedTokens, tokens: Tensor, size: int, kept: slice
 ) -> dict[int, tuple[Operation, Tensor]]:
     """For each result with just one axis of that size: its sums along the others, at `kept`."""
     found: dict[int, tuple[Operation, Tensor]] = {}
@@ -127,20 +115,8 @@ def _summaries(
             flat = rows.reshape(len(rows), -1)
             found[operation.number] = (operation, flat.sum(1) + flat.square().sum(1))
 
-    _replayed(window, roles, tokens, each)
+    step.replay(tokens, each)
     return found
-
-
-def _replayed(window: Window, roles: Roles, tokens: Tensor, each: Each) -> None:
-    """Replay up to the logits with these tokens, operation by operation."""
-
-    def swap(number: int, there: Tensor) -> Tensor:
-        same = number == roles.tokens_at
-        return tokens.reshape(there.shape).to(there.dtype) if same else there
-
-    assert roles.logits is not None and roles.tokens is not None
-    replay = Replay(window.tape, gradients=False, replay_choices=False)
-    replay.run([roles.logits], before=roles.run.at, inputs={roles.tokens: swap}, each=each)
 
 
 def _told(operation: Operation) -> str | None:

@@ -2,144 +2,196 @@
 
 Tokens are changed where the program looks them up, the step is replayed in float64, and the
 logits are compared. In a sound model a change at one position leaves every earlier position and
-every other row exactly as it was.
+every other text exactly as it was. What a leak is worth is measured too: the loss of a position
+whose later tokens, or whose neighbours in the batch, are replaced by others.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from lossleuth.findings.model import Leaks
 from lossleuth.probes.analysis import Analysis
+from lossleuth.probes.model.changed_tokens import (
+    ChangedTokens,
+    changed_tokens,
+    half_changed,
+    others_than,
+)
 from lossleuth.probes.model.leak_lines import (
     batch_leak_place,
     future_leak_place,
     lost_input_place,
 )
-from lossleuth.probes.model.other_tokens import others_than
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.errors import CannotReplay
-from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.roles.alignment import alignment, is_counted, supervision
-from lossleuth.tape.roles.roles import Roles, token_values
-from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.roles.roles import Roles
+from lossleuth.tape.roles.tokens import unused_tokens
 from lossleuth.tape.window import Window
 
 # The rounding floor, in units of the last digit of the logits. Picked by hand: other tokens may
 # change how a kernel splits its work, and so the order of its sums.
 ROUNDING_FLOOR_ULPS = 1e4
+# Replays with one token of each text changed, and with the later part of each text replaced.
+CHANGES, REPLACEMENTS = 4, 6
 
 
 def leaks(window: Window, roles: Roles | None) -> Leaks:
     """Change tokens and see which logits move."""
-    watched = None if roles is None else roles.logits
-    if roles is not None and roles.features is not None:
-        watched = roles.features.number
-    if roles is None or watched is None or roles.tokens is None:
-        return _untested("no logits that depend on tokens were found")
-    tape, tokens = window.tape, token_values(window.tape, roles)
-    if tokens is None or tokens.dim() != 2:
-        return _untested("the tokens are not a batch of sequences")
-    shape = tape.layouts[watched].shape
-    width = shape[-1] if roles.features is not None else roles.vocabulary or 1
-    if math.prod(shape) != tokens.numel() * width or shape[-1] != width:
-        return _untested("there is not one row of logits for each token")
-    found = alignment(window, roles)
-    texts = _Texts(tape, roles, watched, tokens, found.time_axis)
-    supervised = _supervised(window, roles, tokens)
-    if texts.tokens.shape[1] < 2:
-        return _untested("the tokens are not a batch of sequences")
+    if roles is not None and roles.scores is not None and roles.tokens is None:
+        dead = [i for i, g in roles.run.after.items() if g is None or not bool(g.any())]
+        if unused_tokens(window.tape, roles.run.at, dead) is not None:
+            # Tokens are looked up, and nothing on the way to the logits takes what was found.
+            return Leaks(None, None, 0.0, 0.0)
     try:
-        measured = _measure(texts, supervised if found.time_axis else supervised.t())
+        return _measured(_step(window, roles))
     except CannotReplay as reason:
-        return _untested(str(reason))
-    asked_for_next = found.untested is not None or found.shares.get(1, 0.0) > 0.5
-    if not asked_for_next and (measured.future or 0.0) > measured.floor:
-        # A model that is not asked for the next token may see its whole input.
-        return replace(measured, future=None)
-    return measured
+        return Leaks(None, None, None, None, untested=str(reason))
 
 
-def _untested(reason: str) -> Leaks:
-    return Leaks(None, None, None, None, untested=reason)
+def _step(window: Window, roles: Roles | None) -> ChangedTokens:
+    if roles is None or roles.tokens is None:
+        raise CannotReplay("no logits that depend on tokens were found")
+    key = ("changed_tokens", roles.scores, roles.tokens)
+    step = window.once(key, lambda: changed_tokens(window, roles))
+    if step.tokens.shape[1] < 2 or not len(step.texts):
+        raise CannotReplay("the tokens are not a batch of sequences")
+    return step
 
 
 @dataclass
-class _Texts:
-    """The step with other tokens: each row a text, whichever axis of the tokens time runs along."""
+class _Seen:
+    """The largest moves of logits, by where they are from the changed token."""
 
-    tape: Tape
-    roles: Roles
-    watched: int
-    recorded: Tensor
-    time_axis: int
-    # Operations that ran in less than float64.
-    narrow: list[Operation] = field(default_factory=list)
+    before: float = 0.0
+    at: float | None = None
+    after: float | None = None
+    # Positions from a changed token to the last that moved.
+    reach: int | None = None
 
-    @property
-    def tokens(self) -> Tensor:
-        return self.recorded if self.time_axis else self.recorded.t()
-
-    def logits(self, tokens: Tensor) -> Tensor:
-        """What is watched, as texts, positions and numbers, where these are looked up."""
-        replay = Replay(self.tape, gradients=False, replay_choices=False)
-        given = tokens if self.time_axis else tokens.t()
-
-        def swap(number: int, there: Tensor) -> Tensor:
-            here = number == self.roles.tokens_at
-            return given.reshape(there.shape).to(there.dtype) if here else there
-
-        assert self.roles.tokens is not None
-        inputs = {self.roles.tokens: swap}
-        found = replay.run([self.watched], before=self.roles.run.at, inputs=inputs)
-        self.narrow.extend(replay.narrow)
-        made = found[self.watched].detach().reshape(*self.recorded.shape, -1)
-        return made if self.time_axis else made.transpose(0, 1)
+    def add(self, step: ChangedTokens, moved: Tensor, positions: Tensor, floor: float) -> None:
+        """Count the moves of one replay, in which each text has another token at its position."""
+        distance = step.times - positions[step.texts]
+        # Positions that are not supervised, such as a prefix, may see everything.
+        earlier = moved[(distance < 0) & step.counted]
+        self.before = max(self.before, _largest(earlier) or 0.0)
+        self.at = _larger(self.at, _largest(moved[distance == 0]))
+        self.after = _larger(self.after, _largest(moved[distance > 0]))
+        reached = distance[(moved > floor) & (distance >= 0)]
+        if len(reached):
+            self.reach = max(self.reach or 0, int(reached.max()))
 
 
-def _supervised(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
-    """Which positions are supervised; all of them if that is unknown."""
-    try:
-        _, places, targets = supervision(window, roles)
-    except CannotReplay:
-        return torch.ones(tokens.shape, dtype=torch.bool)
-    found = torch.zeros(tokens.numel(), dtype=torch.bool)
-    found[places[is_counted(targets, roles)]] = True
-    return (found if found.any() else ~found).reshape(tokens.shape)
-
-
-def _measure(texts: _Texts, supervised: Tensor) -> Leaks:
-    tokens = texts.tokens
-    rows, length = tokens.shape
-    before = texts.logits(tokens)
-    unit = float(before.std()) or 1.0
-    # Between the first and the last that count, so that some of those come before.
-    columns = torch.nonzero(supervised.any(0)).reshape(-1)
-    middle = max(1, (int(columns[0]) + int(columns[-1]) + 1) // 2)
-    changed = tokens.clone()
-    changed[:, middle] = others_than(tokens, tokens[:, middle])
-    moved = (texts.logits(changed) - before).abs().amax(-1) / unit
-    # Positions that are not supervised, such as a prefix, may see everything.
-    earlier = moved[:, :middle][supervised[:, :middle]]
-    future = float(earlier.max()) if earlier.numel() else 0.0
-    own = float(moved[:, middle].max())
-    batch = None
-    if rows > 1:
-        changed = tokens.clone()
-        changed[0] = others_than(tokens, tokens[0])
-        batch = float((texts.logits(changed) - before).abs()[1:].max()) / unit
-    order = None
-    if length > 3:
-        changed = tokens.clone()
-        changed[:, [0, 1]] = tokens[:, [1, 0]]
-        order = float((texts.logits(changed) - before).abs()[:, 2:].max()) / unit
+def _measured(step: ChangedTokens) -> Leaks:
+    tokens = step.tokens
+    base = step.rows(tokens)
+    unit = float(base.std()) or 1.0
+    batch = batch_harm = None
+    if len(tokens) > 1:
+        batch, batch_harm = _between_texts(step, base, unit)
     # Some kernels do not support float64; then their own precision sets the floor.
-    floor = ROUNDING_FLOOR_ULPS * 2.0 ** (-23 if texts.narrow else -52)
-    return Leaks(future, batch, own, order, floor=floor)
+    floor = ROUNDING_FLOOR_ULPS * 2.0 ** (-23 if step.narrow else -52)
+    apart = batch is None or batch <= floor
+    seen = _Seen()
+    for turn in range(CHANGES):
+        positions = _positions(step, turn, apart=apart)
+        texts = torch.arange(len(tokens))
+        changed = tokens.clone()
+        changed[texts, positions] = others_than(tokens, tokens[texts, positions])
+        moved = (step.rows(changed) - base).abs().amax(-1) / unit
+        seen.add(step, moved, positions, floor)
+    harm = _future_harm(step, base) if seen.before > floor else None
+    return Leaks(
+        future=seen.before,
+        batch=batch,
+        own=seen.at,
+        later=seen.after,
+        floor=floor,
+        future_harm=harm,
+        batch_harm=batch_harm,
+        reach=seen.reach,
+        length=tokens.shape[1],
+    )
+
+
+def _between_texts(step: ChangedTokens, base: Tensor, unit: float) -> tuple[float, float | None]:
+    """How far texts move that were not changed, and what that does to their loss."""
+    largest, harm = 0.0, list[Tensor]()
+    for half in (0, 1):
+        changed, chosen = half_changed(step.tokens, half)
+        rows = step.rows(changed)
+        kept = ~chosen[step.texts]
+        largest = max(largest, _largest((rows - base).abs().amax(-1)[kept] / unit) or 0.0)
+        if largest > 0:
+            harm += _lost(step, base, rows, kept & step.counted)
+    return largest, _mean(harm)
+
+
+def _positions(step: ChangedTokens, turn: int, *, apart: bool) -> Tensor:
+    """The position to change in each text: all over the sequence, the first and the last too.
+
+    Where texts influence each other, the same in all.
+    """
+    count, length = step.tokens.shape
+    times = torch.unique(step.times[step.counted]) if step.counted.any() else step.times
+    # First at supervised positions themselves, then at all that come after one.
+    later = torch.arange(min(int(times[0]) + 1, length - 1), length)
+    chosen = later if turn else times
+    spread = count if apart else 1
+    turns = 1 if turn == 0 else CHANGES - 1
+    places = torch.arange(spread, dtype=torch.float64) * turns + max(turn - 1, 0)
+    share = places / max(spread * turns - 1, 1)
+    if spread * turns == 1:
+        share = torch.full_like(places, 0.5)
+    positions = chosen[(share * (len(chosen) - 1)).round().long()]
+    return positions if apart else positions.expand(count)
+
+
+def _future_harm(step: ChangedTokens, base: Tensor) -> float | None:
+    """Nats that a position loses if all tokens after it are replaced by others."""
+    tokens = step.tokens
+    generator = torch.Generator().manual_seed(0)
+    found: list[Tensor] = []
+    for turn in range(REPLACEMENTS):
+        changed = tokens.clone()
+        kept = torch.zeros_like(step.counted)
+        for text in range(len(tokens)):
+            mine = step.counted & (step.texts == text) & (step.times < tokens.shape[1] - 1)
+            times = torch.unique(step.times[mine])
+            if len(times):
+                last = int(times[((turn + 1) * len(times)) // (REPLACEMENTS + 1)])
+                after = tokens[text, last + 1 :]
+                if turn % 2:
+                    other = tokens.reshape(-1)
+                    drawn = torch.randint(len(other), (len(after),), generator=generator)
+                    changed[text, last + 1 :] = other[drawn]
+                else:
+                    changed[text, last + 1 :] = others_than(tokens, after)
+                kept |= mine & (step.times == last)
+        found += _lost(step, base, step.rows(changed), kept)
+    return _mean(found)
+
+
+def _lost(step: ChangedTokens, base: Tensor, rows: Tensor, kept: Tensor) -> list[Tensor]:
+    """Nats by which these rows do worse than before, if that can be said."""
+    before, after = step.losses(base, kept), step.losses(rows, kept)
+    return [] if before is None or after is None else [after - before]
+
+
+def _mean(found: list[Tensor]) -> float | None:
+    every = torch.cat(found) if found else torch.zeros(0)
+    return float(every.mean()) if len(every) else None
+
+
+def _largest(moves: Tensor) -> float | None:
+    return float(moves.max()) if len(moves) else None
+
+
+def _larger(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else max(one, other)
 
 
 def located_leaks(analysis: Analysis) -> Leaks:
@@ -147,18 +199,21 @@ def located_leaks(analysis: Analysis) -> Leaks:
 
     Each place is searched for once in a run.
     """
-    window, roles, memory = analysis.window, analysis.roles, analysis.memory
-    found = leaks(window, roles)
-    if roles is None:
+    roles, memory = analysis.roles, analysis.memory
+    found = leaks(analysis.window, roles)
+    if found.untested is not None:
         return found
+    if roles is None or roles.tokens is None:
+        return found
+    step = _step(analysis.window, roles)
     if found.future is not None and found.future > found.floor:
-        place = memory.place("future leak", lambda: future_leak_place(window, roles))
+        place = memory.place("future leak", lambda: future_leak_place(step))
         found = replace(found, places=() if place is None else (place,))
     if found.batch is not None and found.batch > found.floor:
-        place = memory.place("batch leak", lambda: batch_leak_place(window, roles))
+        place = memory.place("batch leak", lambda: batch_leak_place(step))
         found = replace(found, batch_places=() if place is None else (place,))
     if found.own is not None and found.own <= found.floor:
-        place = memory.place("lost input", lambda: lost_input_place(window, roles))
+        place = memory.place("lost input", lambda: lost_input_place(step))
         found = replace(found, lost_places=() if place is None else (place,))
     return found
 

@@ -6,137 +6,150 @@ that the logits went through; which token it is compared with, by content.
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from lossleuth.findings.data import Alignment
 from lossleuth.tape.replay.errors import CannotReplay
-from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.roles.roles import Roles, recorded_value, token_values
+from lossleuth.tape.roles.roles import Roles, token_values
+from lossleuth.tape.roles.row_places import row_places
+from lossleuth.tape.roles.source_positions import target_distances
+from lossleuth.tape.roles.supervised_rows import is_counted, target_values
 from lossleuth.tape.window import Window
 
 OFFSETS = range(-2, 4)
+# Distances in the data are believed if one holds for this share of the targets and is not longer
+# than this: an answer may stand a whole question after its place. Both picked by hand.
+MIN_SHARE_OF_DISTANCE, MAX_DISTANCE = 0.9, 8
 
 
 def alignment(window: Window, roles: Roles | None) -> Alignment:
     """Compare the targets of the loss with the tokens of the input."""
     try:
-        tokens, places, targets = supervision(window, roles)
+        found = supervision(window, roles)
     except CannotReplay as reason:
         return Alignment(None, {}, 0, 0, untested=str(reason))
-    assert roles is not None
-    counted = is_counted(targets, roles)
-    by_axis = {axis: _shares(tokens, places, targets, counted, axis) for axis in (0, 1)}
-    axis = time_axis(by_axis)
-    shares = by_axis[axis]
+    shares = found.offsets
     best = max(shares, key=lambda o: (shares[o], o == 1), default=None)
     if best is not None and shares[best] <= 0.5:
         best = None
     return Alignment(
         best,
         shares,
-        int(counted.sum()),
-        len(targets),
-        time_axis=axis,
-        distinct_tokens=len(torch.unique(tokens)),
-        distinct_targets=len(torch.unique(targets[counted])),
+        int(found.counted.sum()),
+        len(found.targets),
+        time_axis=found.time_axis,
+        distinct_tokens=len(torch.unique(found.tokens)),
+        distinct_targets=len(torch.unique(found.targets[found.counted])),
     )
 
 
-def supervision(window: Window, roles: Roles | None) -> tuple[Tensor, Tensor, Tensor]:
-    """The tokens; for each row of the loss its flat position among them; its target."""
-    if roles is None or roles.targets is None or (roles.logits is None and not roles.features):
+@dataclass(frozen=True)
+class Supervision:
+    """What each row of a loss is compared with, and the token position that it belongs to."""
+
+    # Along the first axis texts, or time where `time_axis` is 0.
+    tokens: Tensor
+    # For each row its flat position among the tokens, its target, and whether it counts.
+    places: Tensor
+    targets: Tensor
+    counted: Tensor
+    # For each row, how far its target is behind its token in the data, where that is known.
+    distances: Tensor | None = None
+
+    @property
+    def offsets(self) -> dict[int, float]:
+        """For each offset the share of targets there: by position in the data, else by content."""
+        if self.distances is None or not self.counted.any():
+            return self.shares(self.time_axis)
+        distances = self.distances[self.counted]
+        most = int(distances.mode().values)
+        near = [*OFFSETS, *([most] if abs(most) <= MAX_DISTANCE else ())]
+        return {offset: float((distances == offset).double().mean()) for offset in near}
+
+    @property
+    def time_axis(self) -> int:
+        """The time axis: the second, unless targets are tokens along the first alone."""
+        along = {axis: self._along(axis) for axis in (0, 1)}
+        return 0 if along[0] > 0.5 and along[0] > along[1] else 1
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether targets are tokens before or after their own position: then time is known."""
+        return max(self._along(0), self._along(1)) > 0.5
+
+    def _along(self, axis: int) -> float:
+        """The share that the best offset along an axis explains, if 0 explains less."""
+        shares = self.shares(axis)
+        best = max((share for offset, share in shares.items() if offset), default=0.0)
+        return best if best > shares.get(0, 0.0) else 0.0
+
+    def shares(self, axis: int) -> dict[int, float]:
+        """For each offset along an axis, the share of targets that are the token there."""
+        tokens, length = self.tokens, self.tokens.shape[1]
+        at = [self.places // length, self.places % length]
+        found = {}
+        for offset in OFFSETS:
+            there = list(at)
+            there[axis] = at[axis] + offset
+            inside = self.counted & (there[axis] >= 0) & (there[axis] < tokens.shape[axis])
+            if inside.any():
+                same = tokens[there[0][inside], there[1][inside]] == self.targets[inside]
+                found[offset] = float(same.double().mean())
+        return found
+
+    @property
+    def best_share(self) -> float:
+        """The share of the targets that one offset explains, along either axis."""
+        return max((max(self.shares(axis).values(), default=0.0) for axis in (0, 1)), default=0.0)
+
+
+def supervision(window: Window, roles: Roles | None) -> Supervision:
+    """What the rows of the loss are compared with; CannotReplay if that is not known."""
+    if roles is None:
+        raise CannotReplay("no targets of a loss were found")
+    key = ("supervision", roles.scores, roles.tokens, roles.targets)
+    return window.once(key, lambda: _supervision(window, roles))
+
+
+def _supervision(window: Window, roles: Roles) -> Supervision:
+    if not roles.has_targets or (roles.logits is None and not roles.features):
         raise CannotReplay("no targets of a loss were found")
     tokens = token_values(window.tape, roles)
-    if tokens is None or tokens.dim() != 2:
-        raise CannotReplay("the tokens are not a batch of sequences")
+    if tokens is None:
+        raise CannotReplay("no tokens behind the logits were found")
     places = row_places(window, roles, tokens)
-    targets = recorded_value(window.tape, roles.targets, roles.run.at).reshape(-1)
+    targets = target_values(window, roles)
     if len(places) != len(targets):
         raise CannotReplay("the number of targets is not the number of rows of logits")
-    return tokens, places, targets
+    counted = is_counted(window, roles, targets)
+    found = Supervision(tokens, places, targets, counted)
+    found = _with_distances(window, roles, found)
+    if found.best_share > 0.5 or 1 in tokens.shape or len(places) != tokens.numel():
+        return found
+    # Perhaps the logits have time and batch the other way round.
+    other = replace(found, places=turned(places, tokens))
+    return other if other.best_share > 0.5 else found
 
 
-def is_counted(targets: Tensor, roles: Roles) -> Tensor:
-    """Which targets are supervised."""
-    return targets != roles.ignored if roles.ignored is not None else targets == targets
+def _with_distances(window: Window, roles: Roles, found: Supervision) -> Supervision:
+    """With the distances in the data, if one of them holds for nearly all that counts."""
+    distances = target_distances(window, roles, found.places)
+    if distances is None or not found.counted.any():
+        return found
+    counted = distances[found.counted]
+    most = int(counted.mode().values)
+    is_one = float((counted == most).double().mean()) >= MIN_SHARE_OF_DISTANCE
+    return replace(found, distances=distances) if is_one and abs(most) <= MAX_DISTANCE else found
 
 
-def time_axis(by_axis: dict[int, dict[int, float]]) -> int:
-    """The time axis: the second, unless targets are next tokens along the first alone."""
-    next_along = {axis: shares.get(1, 0.0) for axis, shares in by_axis.items()}
-    return 0 if next_along[0] > 0.5 and next_along[0] > next_along[1] else 1
+def turned(places: Tensor, tokens: Tensor) -> Tensor:
+    """Flat positions of a grid, read as those of the grid with its axes exchanged.
 
-
-def _shares(
-    tokens: Tensor, places: Tensor, targets: Tensor, counted: Tensor, axis: int
-) -> dict[int, float]:
-    """For each offset along an axis, the share of targets that are the token there."""
-    at = [places // tokens.shape[1], places % tokens.shape[1]]
-    shares = {}
-    for offset in OFFSETS:
-        there = list(at)
-        there[axis] = at[axis] + offset
-        inside = counted & (there[axis] >= 0) & (there[axis] < tokens.shape[axis])
-        if inside.any():
-            same = tokens[there[0][inside], there[1][inside]] == targets[inside]
-            shares[offset] = float(same.double().mean())
-    return shares
-
-
-def row_places(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
-    """For each row of the loss, the flat position in the batch whose logits it uses."""
-    tape, origin = window.tape, torch.arange(tokens.numel(), dtype=torch.float64)
-    if roles.features is not None:
-        first = roles.features
-        taken = sent(window, first.number, tokens.numel(), first.factor, first.taken_at)
-        origin = taken.median(-1).values.reshape(-1)
-    if roles.logits is None or roles.scores is None:
-        return _whole(origin, tokens.numel())
-    shape = tape.layouts[roles.logits].shape
-    classes = roles.vocabulary or 1
-    if shape[-1] != classes:
-        raise CannotReplay("the classes are not the last axis of the logits")
-    rows = math.prod(shape) // classes
-    if len(origin) != rows:
-        raise CannotReplay("there is not one row of logits for each token")
-    moved = sent(window, roles.logits, rows, roles.scores, roles.scores_at)
-    # The median of a row: some classes may be masked with other numbers on the way.
-    places = moved.movedim(roles.class_axis, -1).median(-1).values.reshape(-1)
-    places = origin[_whole(places, rows)]
-    return _whole(places, tokens.numel())
-
-
-def sent(window: Window, number: int, rows: int, to: int, before: int | None) -> Tensor:
-    """Send row numbers from one tensor to another: which row each element comes from."""
-    tape = window.tape
-    shape = tape.layouts[number].shape
-    width = math.prod(shape) // max(rows, 1)
-    numbered = torch.arange(rows, dtype=torch.float64).repeat_interleave(width).reshape(shape)
-    if to == number:
-        return numbered
-    maker = tape.makers().get(number)
-    since = 0 if maker is None else maker.number + 1
-    replay = Replay(tape, gradients=False)
-    given = {number: numbered} | _met_on_the_way(window, number, to, since, before)
-    return replay.run([to], before=before, since=since, leaves=given)[to]
-
-
-def _met_on_the_way(
-    window: Window, number: int, to: int, since: int, before: int | None
-) -> dict[int, Tensor]:
-    """Tensors made earlier that the way uses, such as the indices that are picked."""
-    tape = window.tape
-    operations = tape.needed_for([to], before, since)
-    made = {o for operation in operations for o in operation.outputs}
-    used = {i for operation in operations for i in operation.inputs}
-    others = [i for i in used - made - {number} if i not in tape.leaves]
-    return Replay(tape, gradients=False).run(others, before=since) if others else {}
-
-
-def _whole(places: Tensor, count: int) -> Tensor:
-    if not bool(((places >= 0) & (places < count) & (places == places.round())).all()):
-        raise CannotReplay("the logits are changed on their way to the loss")
-    return places.long()
+    >>> turned(torch.arange(6), torch.zeros(2, 3)).tolist()
+    [0, 3, 1, 4, 2, 5]
+    """
+    rows, length = tokens.shape
+    return (places % rows) * length + places // rows

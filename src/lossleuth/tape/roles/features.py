@@ -56,6 +56,8 @@ class Fused:
     features: Features
     targets: int
     classes: int
+    # The matrix that makes logits of the features.
+    weight: int
 
 
 def find_fused(
@@ -76,7 +78,7 @@ def find_fused(
                 fitting = [t for t in tables if t != number and shapes[t][1] == shapes[number][-1]]
                 if fitting and number not in tables and math.prod(shapes[targets]) == rows > 1:
                     features = Features(origins[number], number, call.first)
-                    return Fused(features, targets, shapes[fitting[0]][0])
+                    return Fused(features, targets, shapes[fitting[0]][0], origins[fitting[0]])
     return None
 
 

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lossleuth.tape.op_schemas import MASKS, MOVES
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.roles.roles import MASKS, MOVES, PICKS, Roles
+from lossleuth.tape.roles.roles import PICKS, Roles
 from lossleuth.tape.tape import Operation, Ref, Tape
 from lossleuth.tape.window import Backward, Window
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from lossleuth.tape.op_schemas import MOVES
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.alignment import alignment
 from lossleuth.tape.roles.find_teacher import find_lessons
-from lossleuth.tape.roles.roles import MOVES, PICKS, Roles, find_roles, roles_of
+from lossleuth.tape.roles.roles import PICKS, Roles, find_roles, roles_of
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 
@@ -24,7 +25,7 @@ def supervised_roles(window: Window, pick: int | None = None, run: Backward | No
         if _is_complete(own):
             return own
     roles = best_roles(window, pick)
-    if roles is not None and roles.targets is None and find_lessons(window, roles):
+    if roles is not None and not roles.has_targets and find_lessons(window, roles):
         # A student without labels has no targets and still predicts the next token.
         return roles
     if roles is None or not _is_complete(roles):
@@ -49,6 +50,9 @@ def _best_roles(window: Window, pick: int | None) -> Roles | None:
         wanted = [i for i, op in enumerate(picks) if op.number in followed][-MAX_LOSSES:]
     read = [_roles_at(tape, picks[i]) for i in wanted if i < len(picks)]
     read = [roles for roles in read if _is_complete(roles)]
+    if found is not None and found.more and _is_complete(found):
+        # A loss that is taken in several parts, each of which is a pick.
+        return found
     # Multi-token heads come along with one for the next token.
     for roles in read if len(read) > 1 else ():
         if alignment(window, roles).offset == 1:
@@ -120,4 +124,4 @@ def _roles_at(tape: Tape, pick: Operation) -> Roles:
 
 
 def _is_complete(roles: Roles) -> bool:
-    return roles.targets is not None and roles.scores is not None
+    return roles.has_targets and roles.scores is not None

@@ -7,32 +7,22 @@ of; tokens are the whole numbers that were looked up on the way to the logits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
-from lossleuth.tape.op_schemas import is_random
-from lossleuth.tape.replay.errors import CannotReplay
+from lossleuth.tape.op_schemas import MASKS, MOVES
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.roles.features import Features, Fused, find_features, find_fused
+from lossleuth.tape.roles.inferred_targets import infer_targets
+from lossleuth.tape.roles.tokens import Tokens, find_tokens, values_of
 from lossleuth.tape.tape import Operation, Ref, Tape
 from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Backward, Window
 
-# Operations that move numbers about without changing them.
-_SEEN_DIFFERENTLY = (
-    *("view", "_unsafe_view", "reshape", "_reshape_alias", "as_strided", "flatten", "contiguous"),
-    *("transpose", "t", "permute", "unsqueeze", "squeeze", "expand"),
-)
-_PARTS = (
-    *("slice", "select", "narrow", "split", "split_with_sizes", "chunk", "unbind"),
-    *("index", "index_select", "masked_select", "constant_pad_nd"),
-)
-_COPIES = ("clone", "copy_", "_to_copy", "detach", "alias", "lift_fresh")
-MOVES = frozenset((*_SEEN_DIFFERENTLY, *_PARTS, *_COPIES))
-MASKS = frozenset(("where", "masked_fill"))
 PICKS = frozenset(("nll_loss_forward", "nll_loss2d_forward", "gather"))
+# Parts of one loss. Picked by hand: a step of a loop over time, or a chunk of rows.
+MAX_PARTS = 2048
 SOFTMAXES = frozenset(("_log_softmax", "_softmax", "log_softmax", "softmax", "logsumexp"))
 
 
@@ -54,6 +44,26 @@ class Roles:
     tokens_at: int | None
     # The features, if there are logits for some positions only.
     features: Features | None = None
+    # The matrix that makes logits of the features inside a function.
+    output_weight: int | None = None
+    # Operations that take the tokens: a loop over time takes them one by one.
+    tokens_used: frozenset[int] = frozenset()
+    # The target of each row, read off the gradient of a loss that is written by hand.
+    inferred: Tensor | None = None
+    # Each class has a loss of its own.
+    is_binary: bool = False
+    # Further rows, of a loss that is taken in several parts.
+    more: tuple[Roles, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Roles, ...]:
+        """The roles in each part of the loss; mostly there is one."""
+        return (self, *self.more)
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether it is known what the logits are compared with."""
+        return self.targets is not None or self.inferred is not None
 
 
 def find_roles(window: Window) -> Roles | None:
@@ -66,68 +76,140 @@ def _find_roles(window: Window) -> Roles | None:
     if not runs:
         return None
     tape = window.tape
-    return roles_of(tape, max(runs, key=lambda r: len(_leading_to(tape, r))))
+    return roles_in(window, max(runs, key=lambda r: len(_leading_to(tape, r))))
+
+
+def roles_in(window: Window, run: Backward) -> Roles:
+    """The roles in what one backward pass differentiates, also of a loss written by hand."""
+    roles = roles_of(window.tape, run)
+    if roles.targets is None and roles.features is None:
+        return _with_inferred(window, run) or roles
+    return roles
 
 
 def roles_of(tape: Tape, run: Backward) -> Roles:
     """The roles in what one backward pass differentiates."""
     operations = _leading_to(tape, run)
     makers = tape.makers()
-    targets, ignored, probabilities = _picked(tape, operations)
-    softmax = _softmax(tape, operations, makers, probabilities)
+    picks = _picks(tape, operations)
+    pick = max(picks, key=lambda one: (one.size, one.operation.number), default=None)
+    softmax = _softmax(tape, operations, makers, None if pick is None else pick.source)
     fused = find_fused(tape, makers, run.at, MOVES)
-    if fused is not None and (softmax is None or targets is None):
-        return _fused_roles(tape, run, makers, fused)
+    if fused is not None and (softmax is None or pick is None):
+        return _fused_roles(tape, run, fused)
     if softmax is None:
-        return Roles(
-            run=run,
-            logits=None,
-            class_axis=-1,
-            vocabulary=None,
-            scores=None,
-            scores_at=None,
-            targets=targets,
-            ignored=ignored,
-            tokens=None,
-            tokens_at=None,
-        )
-    scores, scores_at, axis = softmax.inputs[0], softmax.number, _axis(softmax, tape)
-    if probabilities is not None and not _leads_to(tape, makers, softmax, probabilities):
+        return _without_logits(run, pick)
+    scores, at, axis = softmax.inputs[0], softmax.number, _axis(softmax, tape)
+    if pick is not None and not _leads_to(tape, makers, softmax, pick.source):
         # Picked from as they are, and normalised beside, perhaps in a way that changes them.
-        pick = _pick(operations, probabilities, targets)
-        scores, scores_at, axis = probabilities, pick.number, _axis(pick, tape)
-    logits = _unmoved(tape, makers, scores, tape.layouts[scores].shape[axis])
+        scores, at, axis = pick.source, pick.operation.number, _axis(pick.operation, tape)
+    elif pick is not None:
+        joined = _joined(tape, run, [p for p in picks if p.is_turn_of(pick)])
+        if joined is not None:
+            return joined
+    part = _part(tape, run, scores, at, axis)
+    if pick is not None:
+        part = replace(part, targets=pick.targets, ignored=pick.ignored)
+    return _with_tokens(tape, [part]) or part
+
+
+def _without_logits(run: Backward, pick: _Pick | None) -> Roles:
+    return Roles(
+        run=run,
+        logits=None,
+        class_axis=-1,
+        vocabulary=None,
+        scores=None,
+        scores_at=None,
+        targets=None if pick is None else pick.targets,
+        ignored=None if pick is None else pick.ignored,
+        tokens=None,
+        tokens_at=None,
+    )
+
+
+def _part(tape: Tape, run: Backward, scores: int, at: int, axis: int) -> Roles:
+    """Some rows of logits, without their targets and tokens."""
+    makers = tape.makers()
     vocabulary = tape.layouts[scores].shape[axis]
-    features = find_features(tape, makers, logits, MOVES)
-    rows = [_count(tape, logits) // max(vocabulary, 1)]
-    if features is not None:
-        shape = tape.layouts[features.number].shape
-        rows.append(_count(tape, features.number) // max(shape[-1] if shape else 1, 1))
-    lookup = _tokens(tape, logits, makers, rows, vocabulary)
-    tokens, tokens_at, count = (None, None, 0) if lookup is None else lookup
-    # With one row of logits for each token, features are not needed.
-    features = features if count != rows[0] and count == rows[-1] else None
+    logits = _unmoved(tape, makers, scores, vocabulary)
     return Roles(
         run=run,
         logits=logits,
         class_axis=axis,
         vocabulary=vocabulary,
         scores=scores,
-        scores_at=scores_at,
-        targets=targets,
-        ignored=ignored,
-        tokens=tokens,
-        tokens_at=tokens_at,
-        features=features,
+        scores_at=at,
+        targets=None,
+        ignored=None,
+        tokens=None,
+        tokens_at=None,
+        features=find_features(tape, makers, logits, MOVES),
     )
 
 
-def _fused_roles(tape: Tape, run: Backward, makers: dict[int, Operation], fused: Fused) -> Roles:
+def _joined(tape: Tape, run: Backward, turns: list[_Pick]) -> Roles | None:
+    """The roles of a loss that a loop takes part by part; None if it does not."""
+    if not 1 < len(turns) <= MAX_PARTS:
+        return None
+    makers, parts = tape.makers(), list[Roles]()
+    for turn in sorted(turns, key=lambda one: one.operation.number):
+        softmax = makers.get(origin(turn.source, lambda i: _only_moved(tape, makers, i)))
+        if softmax is None or softmax.name not in SOFTMAXES:
+            return None
+        part = _part(tape, run, softmax.inputs[0], softmax.number, _axis(softmax, tape))
+        parts.append(replace(part, targets=turn.targets, ignored=turn.ignored))
+    if len({part.scores for part in parts}) < len(parts):
+        return None
+    whole = _with_tokens(tape, parts)
+    if whole is None or whole.tokens is None:
+        return None
+    # Several heads predict several tokens at each position; parts share the positions.
+    rows = sum(_rows(tape, part) for part in parts)
+    return whole if rows <= _count(tape, whole.tokens) else None
+
+
+def _with_tokens(tape: Tape, parts: list[Roles]) -> Roles | None:
+    """These parts, the first with the others, each with the tokens that all are made of."""
+    logits = [part.logits for part in parts if part.logits is not None]
+    rows = [sum(_rows(tape, part) for part in parts)]
+    features = {part.features.number for part in parts if part.features is not None}
+    for number in features if len(features) == 1 else ():
+        shape = tape.layouts[number].shape
+        rows.append(_count(tape, number) // max(shape[-1] if shape else 1, 1))
+    found = find_tokens(tape, logits, rows, parts[0].vocabulary or 0)
+    if found is None:
+        return None if len(parts) > 1 else replace(parts[0], features=None)
+    # With one row of logits for each token, features are not needed.
+    needed = found.count != rows[0] and found.count == rows[-1]
+    parts = [
+        replace(
+            part,
+            features=part.features if needed else None,
+            tokens=found.number,
+            tokens_at=found.at,
+            tokens_used=found.used,
+        )
+        for part in parts
+    ]
+    return replace(parts[0], more=tuple(parts[1:]))
+
+
+def _with_inferred(window: Window, run: Backward) -> Roles | None:
+    """The roles in a loss that picks nothing, by what its gradient is; None if that is no help."""
+    found = infer_targets(window, run)
+    if found is None:
+        return None
+    part = _part(window.tape, run, found.scores, found.at, found.axis)
+    part = replace(part, inferred=found.targets, is_binary=found.binary)
+    return _with_tokens(window.tape, [part])
+
+
+def _fused_roles(tape: Tape, run: Backward, fused: Fused) -> Roles:
     """Roles where logits exist only inside a function, a few at a time."""
     shape = tape.layouts[fused.features.number].shape
     rows = [_count(tape, fused.features.number) // max(shape[-1], 1)]
-    lookup = _tokens(tape, fused.features.number, makers, rows, fused.classes)
-    tokens, at, _ = (None, None, 0) if lookup is None else lookup
+    tokens = find_tokens(tape, [fused.features.number], rows, fused.classes)
     return Roles(
         run=run,
         logits=None,
@@ -137,9 +219,11 @@ def _fused_roles(tape: Tape, run: Backward, makers: dict[int, Operation], fused:
         scores_at=None,
         targets=fused.targets,
         ignored=None,
-        tokens=tokens,
-        tokens_at=at,
+        tokens=None if tokens is None else tokens.number,
+        tokens_at=None if tokens is None else tokens.at,
+        tokens_used=frozenset() if tokens is None else tokens.used,
         features=fused.features,
+        output_weight=fused.weight,
     )
 
 
@@ -156,9 +240,26 @@ def _leading_to(tape: Tape, run: Backward) -> list[Operation]:
     return tape.needed_for([root for root in run.roots if root is not None], run.at)
 
 
-def _picked(tape: Tape, operations: list[Operation]) -> tuple[int | None, int | None, int | None]:
-    """Targets, the ignored target, and what they are picked from; the largest of several."""
-    best: tuple[int, int, int | None, int] | None = None
+@dataclass(frozen=True)
+class _Pick:
+    """An operation that takes scores by targets."""
+
+    operation: Operation
+    source: int
+    targets: int
+    ignored: int | None
+    size: int
+    classes: int
+
+    def is_turn_of(self, other: _Pick) -> bool:
+        """Whether both are made by the same line with as many classes, as in a loop."""
+        mine, its = self.operation, other.operation
+        return (mine.name, mine.place, self.classes) == (its.name, its.place, other.classes)
+
+
+def _picks(tape: Tape, operations: list[Operation]) -> list[_Pick]:
+    """Every operation that picks scores by whole numbers."""
+    found: list[_Pick] = []
     autograd = _uses_autograd(tape, operations)
     for operation in operations:
         if operation.name not in PICKS or len(operation.inputs) < 2:
@@ -178,9 +279,8 @@ def _picked(tape: Tape, operations: list[Operation]) -> tuple[int | None, int | 
             continue
         ignored = operation.args[4] if operation.name.startswith("nll") else None
         size = _count(tape, source.id)
-        if best is None or size >= best[3]:
-            best = (index.id, source.id, ignored, size)
-    return (None, None, None) if best is None else (best[0], best[2], best[1])
+        found.append(_Pick(operation, source.id, index.id, ignored, size, classes))
+    return found
 
 
 def _softmax(
@@ -215,11 +315,6 @@ def _leads_to(tape: Tape, makers: dict[int, Operation], one: Operation, number: 
     return any(op is one for op in tape.needed_for([number], _after(makers, number)))
 
 
-def _pick(operations: list[Operation], source: int, targets: int | None) -> Operation:
-    both = {source, targets}
-    return next(op for op in operations if op.name in PICKS and both <= set(op.inputs))
-
-
 def _axis(operation: Operation, tape: Tape) -> int:
     rank = len(tape.layouts[operation.inputs[0]].shape)
     dim = operation.args[1] if len(operation.args) > 1 else -1
@@ -241,6 +336,11 @@ def _unmoved(tape: Tape, makers: dict[int, Operation], number: int, classes: int
     return origin(number, with_classes)
 
 
+def _only_moved(tape: Tape, makers: dict[int, Operation], number: int) -> int | None:
+    maker = makers.get(number)
+    return None if maker is None else _moved_from(tape, maker)
+
+
 def _moved_from(tape: Tape, maker: Operation) -> int | None:
     """The input that an operation only moved or masked; None if it does more."""
     if maker.name in MOVES:
@@ -251,88 +351,6 @@ def _moved_from(tape: Tape, maker: Operation) -> int | None:
         whole = [i for i, needs_grad in pairs if needs_grad and tape.layouts[i].shape == shape]
         return whole[0] if len(whole) == 1 else None
     return None
-
-
-def _tokens(
-    tape: Tape, logits: int, makers: dict[int, Operation], rows: list[int], vocabulary: int
-) -> tuple[int, int, int] | None:
-    """The embedding lookup with one token for each row of logits, else the largest, latest one.
-
-    An encoder's tokens are looked up before the decoder's, whose rows are the logits'.
-    """
-    found: tuple[tuple[int, bool, int], tuple[int, int, int]] | None = None
-    for operation in tape.needed_for([logits], _after(makers, logits)):
-        index = _lookup(tape, operation)
-        if index is None or _counts_up(tape, index) or _is_computed(tape, index, operation.number):
-            continue
-        size = _count(tape, index)
-        # Rows of logits first, then rows of features, then the largest.
-        fits = len(rows) - rows.index(size) if size in rows else 0
-        # Segment ids are looked up too, in a table without a row for each class.
-        table = tape.layouts[operation.inputs[0]].shape[0] == vocabulary
-        if found is None or (fits, table, size) >= found[0]:
-            found = (fits, table, size), (index, operation.number, size)
-    return None if found is None else found[1]
-
-
-def tokens_of(tape: Tape, scores: int, vocabulary: int) -> Tensor | None:
-    """The tokens behind some logits, if there is one for each row."""
-    rows = _count(tape, scores) // max(vocabulary, 1)
-    found = _tokens(tape, scores, tape.makers(), [rows], vocabulary)
-    if found is None or found[2] != rows:
-        return None
-    return Replay(tape, gradients=False).run([found[0]], before=found[1])[found[0]].detach().clone()
-
-
-def _lookup(tape: Tape, operation: Operation) -> int | None:
-    """The indices of an embedding lookup; None if it is none."""
-    if operation.name == "embedding":
-        return operation.inputs[1]
-    if operation.name in ("index", "index_select") and len(operation.inputs) == 2:
-        table, index = operation.inputs
-        layout, indices = tape.layouts[table], tape.layouts[index]
-        whole = indices.dtype in (torch.int64, torch.int32)
-        trained = tape.parameters
-        known = table in trained or (not trained and table in tape.leaves)
-        if layout.dtype.is_floating_point and whole and known:
-            return index
-    return None
-
-
-def _counts_up(tape: Tape, number: int) -> bool:
-    """Whether integers come from counting alone, as positions do."""
-    operations = tape.needed_for([number])
-    made = [op for op in operations if number in op.outputs]
-    if not made:
-        return _is_consecutive(tape.value(number)) if number in tape.leaves else False
-    leaves = {i for op in operations for i in op.inputs if i in tape.leaves}
-    if any(is_random(op.kind) for op in operations):
-        return False
-    if any(op.name in ("arange", "cumsum") for op in operations):
-        whole = [i for i in leaves if not tape.layouts[i].dtype.is_floating_point]
-        return not any(_count(tape, i) > 1 and not _is_mask(tape, i) for i in whole)
-    return bool(leaves) and all(_is_consecutive(tape.value(i)) for i in leaves)
-
-
-def _is_computed(tape: Tape, number: int, before: int) -> bool:
-    """Whether the model computed these numbers itself, so that they are no input."""
-    parameters = tape.parameters
-    operations = tape.needed_for([number], before)
-    return any(i in parameters for operation in operations for i in operation.inputs)
-
-
-def _is_mask(tape: Tape, number: int) -> bool:
-    value = tape.value(number)
-    return bool(((value == 0) | (value == 1)).all())
-
-
-def _is_consecutive(tensor: Tensor) -> bool:
-    rows = tensor.reshape(-1, tensor.shape[-1]) if tensor.dim() else tensor.reshape(1, 1)
-    if rows.shape[1] < 2:
-        return False
-    # Mostly: positions start again in packed documents. In every row: one row of tokens may count
-    # up by chance.
-    return bool(((rows[:, 1:] - rows[:, :-1] == 1).double().mean(1) > 0.5).all())
 
 
 def _count(tape: Tape, number: int) -> int:
@@ -351,19 +369,18 @@ def recorded_value(tape: Tape, number: int, before: int | None) -> Tensor:
     return Replay(tape, gradients=False).run([number], before=before)[number]
 
 
-def tokens_behind(tape: Tape, logits: int, classes: int) -> tuple[int, int] | None:
-    """The tokens that some logits were made of, and the operation that looks them up."""
-    rows = [_count(tape, logits) // max(classes, 1)]
-    found = _tokens(tape, logits, tape.makers(), rows, classes)
-    return None if found is None else found[:2]
-
-
 def token_values(tape: Tape, roles: Roles) -> Tensor | None:
-    """The tokens as the lookup saw them."""
-    if roles.tokens is None:
+    """The tokens as the program looked them up, a row for each text."""
+    if roles.tokens is None or roles.tokens_at is None:
         return None
-    replay = Replay(tape, gradients=False)
-    try:
-        return replay.run([roles.tokens], before=roles.tokens_at)[roles.tokens].detach().clone()
-    except CannotReplay:
+    found = values_of(tape, Tokens(roles.tokens, roles.tokens_at, roles.tokens_used, 0))
+    if found is None or found.dim() == 0:
         return None
+    while found.dim() > 2 and found.shape[-1] == 1:
+        found = found.squeeze(-1)
+    return found.unsqueeze(0) if found.dim() == 1 else found.reshape(-1, found.shape[-1])
+
+
+def _rows(tape: Tape, part: Roles) -> int:
+    assert part.logits is not None
+    return _count(tape, part.logits) // max(part.vocabulary or 1, 1)

@@ -1,0 +1,108 @@
+"""Leaks of recorded steps: is one there, and what is it worth?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lossleuth.causes.reasoning import first_place, true_losses
+from lossleuth.findings.data import Alignment
+from lossleuth.findings.model import Leaks
+from lossleuth.types.cause import Limit
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Status, Wrongness, refuted
+
+MIN_HARM = Limit(
+    0.01,
+    "least nats by which a position does worse without what leaks to it",
+    "picked by hand, after two sound public programs with leaks of no use at all",
+)
+MIN_LEARNT = Limit(0.2, "nats that a run has to have learnt to make use of a leak")
+
+
+class Leak(NamedTuple):
+    """How far logits moved that should not move, and how far rounding alone may move them."""
+
+    move: float
+    floor: float
+    # Where the leak comes in, as file:line.
+    places: tuple[str, ...]
+    # Which token the targets of that step are, counted from the position that predicts them.
+    offset: int | None = None
+    # Nats that are lost without what leaks.
+    harm: float | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is more than rounding."""
+        return self.move > self.floor
+
+
+def future_leaks(evidence: Evidence) -> list[Leak]:
+    """How far a later token moves earlier logits, for each recorded step that shows it."""
+    found = []
+    for step in evidence.recorded:
+        leaks, alignment = step.first(Leaks), step.first(Alignment)
+        if leaks is not None and leaks.future is not None and math.isfinite(leaks.future):
+            offset = None if alignment is None else alignment.offset
+            harm = leaks.future_harm
+            found.append(Leak(leaks.future, leaks.floor, leaks.places, offset, harm))
+    return found
+
+
+def row_leaks(evidence: Evidence) -> list[Leak]:
+    """How far some texts move the logits of others, for each recorded step that shows it."""
+    return [
+        Leak(leaks.batch, leaks.floor, leaks.batch_places, harm=leaks.batch_harm)
+        for leaks in evidence.all(Leaks)
+        if leaks.batch is not None and math.isfinite(leaks.batch)
+    ]
+
+
+def leaks_always(leaks: Sequence[Leak]) -> bool:
+    """Whether logits move by more than rounding on every recorded step."""
+    return bool(leaks) and all(leak.is_there for leak in leaks)
+
+
+def asks_for_next(leaks: Sequence[Leak]) -> bool:
+    """Whether targets are later tokens on any of these steps."""
+    return any(leak.offset is not None and leak.offset >= 1 for leak in leaks)
+
+
+def judge_leaks(
+    evidence: Evidence, leaks: Sequence[Leak], what: str, expected: str, remedy: str
+) -> Judgement:
+    """Proven by its harm; benign if the run has learnt and it does none; else suspected."""
+    there = [leak for leak in leaks if leak.is_there]
+    if not there:
+        move = max(leak.move for leak in leaks)
+        return refuted(f"{what} by {move:.1e}, expected 0")
+    harms = [leak.harm for leak in there if leak.harm is not None]
+    harm = max(harms, default=None)
+    is_harmful = harm is not None and harm >= MIN_HARM
+    if not is_harmful and len(there) < len(leaks):
+        return refuted(f"{what} on {len(there)} of {len(leaks)} recorded steps, and does no harm")
+    steps = "all" if len(there) == len(leaks) else f"{len(there)}"
+    because = (
+        f"{what[0].upper()}{what[1:]} by {min(leak.move for leak in there):.2g} of their standard "
+        f"deviation on {steps} of {len(leaks)} recorded steps; {expected}."
+    )
+    if harm is not None:
+        because += f" Without it, a position loses {harm:.3g} nats."
+    status = Status.PROVEN
+    if not is_harmful:
+        status = Status.BENIGN if harm is not None and has_learnt(evidence) else Status.SUSPECTED
+    return Judgement(
+        status,
+        because,
+        first_place(place for leak in there for place in leak.places),
+        Wrongness("move of logits", min(leak.move for leak in there), 0.0, there[-1].floor),
+        remedy=remedy,
+    )
+
+
+def has_learnt(evidence: Evidence) -> bool:
+    """Whether the true loss has fallen by so much that a leak would have been made use of."""
+    losses = [loss for _, loss in true_losses(evidence)]
+    return len(losses) > 1 and losses[0] - min(losses) >= MIN_LEARNT

@@ -1,0 +1,175 @@
+"""The forward pass of a recorded step with other tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lossleuth.tape.replay.errors import CannotReplay
+from lossleuth.tape.replay.replay import Replay
+from lossleuth.tape.roles.alignment import Supervision, supervision, turned
+from lossleuth.tape.roles.roles import Roles, token_values
+from lossleuth.tape.roles.row_places import row_places
+from lossleuth.tape.roles.supervised_rows import rows_of
+from lossleuth.tape.tape import Operation
+from lossleuth.tape.window import Window
+
+Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
+# A row that moves by less than this share of the logits' spread stays where it is: float64 gives
+# exactly 0 or rounding.
+STILL = 1e-9
+
+
+@dataclass
+class ChangedTokens:
+    """Rows of logits as a function of the tokens, which are a row for each text."""
+
+    window: Window
+    roles: Roles
+    # The tokens as the program has them: texts along the first axis, or time.
+    grid: Tensor
+    time_axis: int
+    # For each row of logits: its text, its position, whether it is supervised, its target.
+    texts: Tensor
+    times: Tensor
+    counted: Tensor
+    targets: Tensor | None
+    # Operations that ran in less than float64.
+    narrow: list[Operation] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> Tensor:
+        """The tokens, a row for each text."""
+        return self.grid if self.time_axis else self.grid.t()
+
+    def rows(self, tokens: Tensor) -> Tensor:
+        """The rows of logits, or of the features that logits are made of, with these tokens."""
+        replay = Replay(self.window.tape, gradients=False, replay_choices=False)
+        inputs = {self._number: self._swap(tokens)}
+        roles = self.roles
+        if roles.scores is not None:
+            found = rows_of(replay, roles, inputs=inputs)
+        else:
+            assert roles.features is not None
+            number, at = roles.features.factor, roles.features.taken_at
+            made = replay.run([number], before=at, inputs=inputs)[number]
+            found = made.reshape(-1, made.shape[-1])
+        self.narrow.extend(replay.narrow)
+        return found.detach()
+
+    def losses(self, rows: Tensor, kept: Tensor) -> Tensor | None:
+        """The cross-entropy of some rows; None if that cannot be said."""
+        weight = self.roles.output_weight
+        if self.targets is None or (self.roles.scores is None and weight is None):
+            return None
+        chosen = rows[kept]
+        if self.roles.scores is None and weight is not None:
+            chosen = chosen @ self.window.tape.value(weight).detach().to(rows.dtype).t()
+        return F.cross_entropy(chosen, self.targets[kept].long(), reduction="none")
+
+    def replay(self, tokens: Tensor, each: Each) -> None:
+        """Replay up to the logits with these tokens, operation by operation."""
+        roles = self.roles
+        wanted = [part.logits for part in roles.parts if part.logits is not None]
+        if not wanted and roles.features is not None:
+            wanted = [roles.features.number]
+        replay = Replay(self.window.tape, gradients=False, replay_choices=False)
+        inputs = {self._number: self._swap(tokens)}
+        replay.run(wanted, before=roles.run.at, inputs=inputs, each=each)
+
+    @property
+    def _number(self) -> int:
+        assert self.roles.tokens is not None
+        return self.roles.tokens
+
+    def _swap(self, tokens: Tensor) -> Callable[[int, Tensor], Tensor]:
+        given = tokens if self.time_axis else tokens.t()
+
+        def swap(number: int, there: Tensor) -> Tensor:
+            if number not in self.roles.tokens_used:
+                return there
+            return given.reshape(there.shape).to(there.dtype)
+
+        return swap
+
+
+def changed_tokens(window: Window, roles: Roles) -> ChangedTokens:
+    """The step as a function of its tokens; CannotReplay if it is none."""
+    if roles.scores is None and roles.features is None:
+        raise CannotReplay("no logits that depend on tokens were found")
+    found = _supervision(window, roles)
+    step = _oriented(window, roles, found, found.time_axis)
+    if found.is_ordered or 1 in found.tokens.shape:
+        return step
+    # Content does not tell texts from time: by effect, a change of some texts moves theirs alone.
+    others = [_oriented(window, roles, found, 0)]
+    if len(found.places) == found.tokens.numel():
+        order = replace(found, places=turned(found.places, found.tokens))
+        others.append(_oriented(window, roles, order, 1))
+    if _keeps_texts_apart(step):
+        return step
+    return next((other for other in others if _keeps_texts_apart(other)), step)
+
+
+def others_than(tokens: Tensor, present: Tensor) -> Tensor:
+    """For each token another one that occurs in the batch."""
+    known = torch.unique(tokens)
+    if len(known) < 2:
+        raise CannotReplay("all tokens of the batch are the same")
+    place = torch.searchsorted(known, present.contiguous())
+    far: Tensor = known[(place + 1 + len(known) // 2) % len(known)]
+    return torch.where(far != present, far, known[(place + 1) % len(known)])
+
+
+def half_changed(tokens: Tensor, half: int) -> tuple[Tensor, Tensor]:
+    """Other tokens in every second text, and which texts those are."""
+    chosen = torch.arange(len(tokens)) % 2 == half
+    changed = tokens.clone()
+    changed[chosen] = others_than(tokens, tokens[chosen])
+    return changed, chosen
+
+
+def _oriented(window: Window, roles: Roles, found: Supervision, time_axis: int) -> ChangedTokens:
+    length = found.tokens.shape[1]
+    first, second = found.places // length, found.places % length
+    return ChangedTokens(
+        window=window,
+        roles=roles,
+        grid=found.tokens,
+        time_axis=time_axis,
+        texts=first if time_axis else second,
+        times=second if time_axis else first,
+        counted=found.counted,
+        targets=found.targets if roles.has_targets else None,
+    )
+
+
+def _supervision(window: Window, roles: Roles) -> Supervision:
+    """What is supervised; every row, if there are no targets."""
+    if roles.has_targets:
+        try:
+            return supervision(window, roles)
+        except CannotReplay:
+            if roles.scores is None:
+                raise
+    tokens = token_values(window.tape, roles)
+    if tokens is None:
+        raise CannotReplay("no logits that depend on tokens were found")
+    places = row_places(window, roles, tokens)
+    every = torch.ones(len(places), dtype=torch.bool)
+    return Supervision(tokens, places, torch.full((len(places),), -1), every)
+
+
+def _keeps_texts_apart(step: ChangedTokens) -> bool:
+    tokens = step.tokens
+    if len(tokens) < 2:
+        return False
+    before = step.rows(tokens)
+    changed, chosen = half_changed(tokens, 0)
+    moved = (step.rows(changed) - before).abs().amax(-1) > STILL * (float(before.std()) or 1.0)
+    return bool(moved.any()) and not bool((moved & ~chosen[step.texts]).any())

@@ -1,0 +1,137 @@
+"""The token position that each row of the loss belongs to, whatever the layout of the logits.
+
+Where logits are only moved on their way to the loss, position numbers are sent the same way. Where
+a loop makes them one by one, or there is one row for each text, the order says it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from lossleuth.tape.replay.errors import CannotReplay
+from lossleuth.tape.replay.replay import Replay
+from lossleuth.tape.roles.roles import Roles
+from lossleuth.tape.window import Window
+
+
+def row_places(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
+    """For each row of the loss, the flat position in the batch whose logits it uses."""
+    if len(roles.parts) > 1 and roles.features is None:
+        return _of_turns(window, roles, tokens)
+    return torch.cat([_of_part(window, part, tokens) for part in roles.parts])
+
+
+def class_axis(window: Window, roles: Roles) -> int:
+    """The axis of the logits that becomes the class axis of the loss's scores."""
+    assert roles.logits is not None and roles.scores is not None
+    shape, classes = window.tape.layouts[roles.logits].shape, roles.vocabulary or 1
+    if roles.logits == roles.scores:
+        return roles.class_axis % len(shape)
+    axes = [axis for axis, size in enumerate(shape) if size == classes]
+    if not axes:
+        raise CannotReplay("the classes are on no axis of the logits")
+    wanted = torch.arange(classes, dtype=torch.float64)
+    for axis in reversed(axes) if len(axes) > 1 else ():
+        numbered = wanted.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+        moved = sent_values(window, roles, numbered.expand(shape).clone())
+        if bool((moved.movedim(roles.class_axis, -1).reshape(-1, classes) == wanted).all()):
+            return axis
+    return axes[-1]
+
+
+def sent_values(window: Window, roles: Roles, values: Tensor) -> Tensor:
+    """Send other values the way of the logits to where the loss takes them."""
+    assert roles.logits is not None and roles.scores is not None
+    return _sent(window, roles.logits, values, roles.scores, roles.scores_at)
+
+
+def sent(window: Window, number: int, rows: int, to: int, before: int | None) -> Tensor:
+    """Send row numbers from one tensor to another: which row each element comes from."""
+    shape = window.tape.layouts[number].shape
+    width = math.prod(shape) // max(rows, 1)
+    numbered = torch.arange(rows, dtype=torch.float64).repeat_interleave(width).reshape(shape)
+    return _sent(window, number, numbered, to, before)
+
+
+def _sent(window: Window, number: int, values: Tensor, to: int, before: int | None) -> Tensor:
+    if to == number:
+        return values
+    tape = window.tape
+    maker = tape.makers().get(number)
+    since = 0 if maker is None else maker.number + 1
+    replay = Replay(tape, gradients=False)
+    given = {number: values} | _met_on_the_way(window, number, to, since, before)
+    return replay.run([to], before=before, since=since, leaves=given)[to]
+
+
+def _of_part(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
+    tape, count = window.tape, tokens.numel()
+    origin = torch.arange(count, dtype=torch.float64)
+    if roles.features is not None:
+        first = roles.features
+        taken = sent(window, first.number, count, first.factor, first.taken_at)
+        origin = taken.median(-1).values.reshape(-1)
+    if roles.logits is None or roles.scores is None:
+        return _whole(origin, count)
+    shape, classes = tape.layouts[roles.logits].shape, roles.vocabulary or 1
+    rows = math.prod(shape) // classes
+    if len(origin) != rows:
+        origin = _one_for_each_text(rows, tokens)
+    axis = class_axis(window, roles)
+    numbered = torch.arange(rows, dtype=torch.float64).unsqueeze(-1).expand(rows, classes)
+    rest = [size for i, size in enumerate(shape) if i != axis]
+    moved = sent_values(window, roles, numbered.reshape(*rest, classes).movedim(-1, axis).clone())
+    # The median of a row: some classes may be masked with other numbers on the way.
+    places = moved.movedim(roles.class_axis, -1).median(-1).values.reshape(-1)
+    return _whole(origin[_whole(places, rows)], count)
+
+
+def _one_for_each_text(rows: int, tokens: Tensor) -> Tensor:
+    """A model that says one thing of each text says it after the last token."""
+    texts, length = tokens.shape
+    if rows == texts:
+        return torch.arange(1, texts + 1, dtype=torch.float64) * length - 1
+    if rows == length:
+        return torch.arange(length, dtype=torch.float64) + (texts - 1) * length
+    raise CannotReplay("there is not one row of logits for each token")
+
+
+def _of_turns(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
+    """Of a loss that a loop takes position by position: each turn has a row for each text."""
+    texts, length = tokens.shape
+    parts = roles.parts
+    sizes = {_rows(window, part) for part in parts}
+    if sizes == {texts} and len(parts) <= length:
+        turns, rows = torch.arange(len(parts)), torch.arange(texts)
+        return (rows[None, :] * length + turns[:, None]).reshape(-1)
+    if sizes == {length} and len(parts) <= texts:
+        return torch.arange(len(parts) * length)
+    if sum(_rows(window, part) for part in parts) == tokens.numel():
+        return torch.arange(tokens.numel())
+    raise CannotReplay("there is not one row of logits for each token")
+
+
+def _rows(window: Window, part: Roles) -> int:
+    assert part.scores is not None
+    return math.prod(window.tape.layouts[part.scores].shape) // (part.vocabulary or 1)
+
+
+def _met_on_the_way(
+    window: Window, number: int, to: int, since: int, before: int | None
+) -> dict[int, Tensor]:
+    """Tensors made earlier that the way uses, such as the indices that are picked."""
+    tape = window.tape
+    operations = tape.needed_for([to], before, since)
+    made = {o for operation in operations for o in operation.outputs}
+    used = {i for operation in operations for i in operation.inputs}
+    others = [i for i in used - made - {number} if i not in tape.leaves]
+    return Replay(tape, gradients=False).run(others, before=since) if others else {}
+
+
+def _whole(places: Tensor, count: int) -> Tensor:
+    if not bool(((places >= 0) & (places < count) & (places == places.round())).all()):
+        raise CannotReplay("the logits are changed on their way to the loss")
+    return places.long()

@@ -1,0 +1,125 @@
+"""Which rows of a loss count, by their weight in it, and what they are compared with.
+
+The weight of a row is the derivative of the loss by that row's own cross-entropy. A mask by
+multiplication, by an index, by an ignored label or by division all look the same to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lossleuth.tape.replay.errors import CannotReplay
+from lossleuth.tape.replay.replay import Cuts, Replay
+from lossleuth.tape.roles.loss_gradient import gradient_at, gradients_at
+from lossleuth.tape.roles.roles import Roles, recorded_value
+from lossleuth.tape.window import Backward, Window
+
+# Weights below this share of the largest are zero but for rounding.
+MIN_WEIGHT = 1e-9
+# A row whose probabilities are this close to its target has no gradient to weigh it by.
+MIN_DISTANCE = 1e-10
+
+
+def target_values(window: Window, roles: Roles) -> Tensor:
+    """The targets as the loss saw them, one for each row; the negative ones do not count."""
+    return torch.cat([_targets(window, part) for part in roles.parts])
+
+
+def rows_of(replay: Replay, roles: Roles, **given: Any) -> Tensor:
+    """The logits of all parts of a loss, one row for each target."""
+    numbers = [part.scores for part in roles.parts if part.scores is not None]
+    last = max(part.scores_at or 0 for part in roles.parts)
+    found = replay.run(numbers, before=last, **given)
+    scores = [found[number].movedim(roles.class_axis, -1) for number in numbers]
+    return torch.cat([one.reshape(-1, one.shape[-1]) for one in scores])
+
+
+def is_counted(window: Window, roles: Roles, targets: Tensor) -> Tensor:
+    """Which rows are supervised: by these labels, and by their weight where that can be told."""
+    labelled = is_supervised(targets, roles.ignored, roles.vocabulary)
+    weights = row_weights(window, roles)
+    return labelled if weights is None else labelled & (weights != 0)
+
+
+def is_supervised(targets: Tensor, ignored: int | None, classes: int | None) -> Tensor:
+    """Which targets count by themselves.
+
+    >>> is_supervised(torch.tensor([2, -100, 0, 7]), None, 5).tolist()
+    [True, False, True, False]
+    """
+    counted = (targets != (-100 if ignored is None else ignored)) & (targets >= 0)
+    return counted if classes is None else counted & (targets < classes)
+
+
+def row_weights(window: Window, roles: Roles) -> Tensor | None:
+    """The weight of each row; None where that cannot be told."""
+    return window.once(("row_weights", roles.scores), lambda: _row_weights(window, roles))
+
+
+def rows_and_gradients(
+    window: Window, roles: Roles, run: Backward, cuts: Cuts
+) -> tuple[Tensor, Tensor]:
+    """The logits of each row, and the gradient of what a backward pass differentiates there."""
+    parts = [(p.scores, p.scores_at) for p in roles.parts]
+    known = [(i, at) for i, at in parts if i is not None and at is not None]
+    if len(known) == 1:
+        ((number, at),) = known
+        found = [gradient_at(window, run, number, at, cuts)]
+    else:
+        found = gradients_at(window, run, [number for number, _ in known], cuts)
+    axis = roles.class_axis
+    rows, slopes = (
+        torch.cat([t.movedim(axis, -1).reshape(-1, t.shape[axis]) for t in every])
+        for every in zip(*found, strict=True)
+    )
+    return rows, slopes
+
+
+def _row_weights(window: Window, roles: Roles) -> Tensor | None:
+    if roles.scores is None or roles.scores_at is None or not roles.has_targets:
+        return None
+    run = _followed_by(window, roles)
+    if run is None:
+        return None
+    try:
+        rows, slopes = rows_and_gradients(window, roles, run, Cuts.OPENED)
+        targets = target_values(window, roles)
+    except CannotReplay:
+        return None
+    if not bool(torch.isfinite(slopes).all()) or len(targets) != len(rows):
+        return None
+    known = (targets >= 0) & (targets < rows.shape[1])
+    distance = torch.softmax(rows, -1)
+    distance[known, targets[known].long()] -= 1.0
+    sizes = distance.norm(dim=-1)
+    weights = (slopes * distance).sum(-1) / sizes.square().clamp(min=MIN_DISTANCE**2)
+    # Of a prediction that is right to the last digit nothing can be told.
+    told = known & (sizes > MIN_DISTANCE)
+    largest = float(weights[told].abs().max()) if bool(told.any()) else 0.0
+    weights = torch.where(told, weights, torch.full_like(weights, torch.nan))
+    # The whole row, since another loss of the same row may cancel its weight.
+    return torch.where(slopes.norm(dim=-1) <= MIN_WEIGHT * largest, 0.0, weights)
+
+
+def _followed_by(window: Window, part: Roles) -> Backward | None:
+    """The backward pass that differentiates these rows."""
+    for run in window.backwards:
+        if run is part.run:
+            return run
+    for run in window.backwards:
+        roots = [root for root in run.roots if root is not None]
+        if len(roots) == len(run.roots) and any(
+            op.number == part.scores_at for op in window.tape.needed_for(roots, run.at)
+        ):
+            return run
+    return None
+
+
+def _targets(window: Window, part: Roles) -> Tensor:
+    if part.inferred is not None:
+        return part.inferred
+    assert part.targets is not None
+    return recorded_value(window.tape, part.targets, part.run.at).reshape(-1)

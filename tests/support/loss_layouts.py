@@ -1,0 +1,282 @@
+"""Recorded steps of small models whose losses, logits and tokens are laid out in every way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lossleuth.tape.capture.recorder import Recorder
+from lossleuth.tape.window import Window
+
+ROWS, LENGTH, CLASSES, WIDTH = 4, 8, 29, 12
+PAD = 0
+
+Forward = Callable[["Net", Tensor], Tensor]
+
+
+@dataclass
+class Options:
+    """What is wrong with a program, if anything."""
+
+    offset: int = 1
+    sees_future: bool = False
+    mixes_rows: bool = False
+    ignores_input: bool = False
+    pads_count: bool = False
+
+
+class Net(nn.Module):
+    """Embeddings, one mixing of positions, and two heads."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.options = options
+        self.table = nn.Embedding(CLASSES, WIDTH)
+        self.other = nn.Embedding(CLASSES, WIDTH)
+        self.mix = nn.Linear(WIDTH, 3 * WIDTH)
+        self.cell = nn.GRUCell(WIDTH, WIDTH)
+        self.head = nn.Linear(WIDTH, CLASSES)
+        self.second = nn.Linear(WIDTH, CLASSES)
+
+    def embedded(self, x: Tensor) -> Tensor:
+        h: Tensor = self.table(x)
+        return 0.0 * h + self.head.weight[:1].mean(0) if self.options.ignores_input else h
+
+    def features(self, x: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """Of tokens (B, T): causal unless told otherwise."""
+        return self.mixed(self.embedded(x), allowed)
+
+    def mixed(self, h: Tensor, allowed: Tensor | None = None) -> Tensor:
+        q, k, v = self.mix(h).chunk(3, -1)
+        if allowed is None:
+            allowed = torch.ones(h.shape[1], h.shape[1], dtype=torch.bool)
+            allowed = allowed if self.options.sees_future else allowed.tril()
+        h = h + F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
+        return h + 0.5 * h.mean(0, keepdim=True) if self.options.mixes_rows else h
+
+
+def texts(extra: int = 3) -> Tensor:
+    """Rows of tokens that do not repeat within a row; 0 does not occur."""
+    generator = torch.Generator().manual_seed(5)
+    rows = [1 + torch.randperm(CLASSES - 1, generator=generator) for _ in range(ROWS)]
+    return torch.stack(rows)[:, : LENGTH + extra]
+
+
+def inputs_and_targets(options: Options) -> tuple[Tensor, Tensor]:
+    whole = texts()
+    return whole[:, :LENGTH], whole[:, options.offset : LENGTH + options.offset]
+
+
+def padded(options: Options) -> tuple[Tensor, Tensor, Tensor]:
+    """Inputs and targets whose rows end in padding, and the mask of targets that are text."""
+    x, y = (t.clone() for t in inputs_and_targets(options))
+    for row in range(ROWS):
+        length = LENGTH - 1 - row
+        x[row, length:], y[row, length - 1 :] = PAD, PAD
+    return x, y, y != PAD
+
+
+# Where classes and time are.
+
+
+def channel_first(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    logits_BVT = F.conv1d(
+        net.features(x).transpose(1, 2), net.head.weight.unsqueeze(-1), net.head.bias
+    )
+    return F.cross_entropy(logits_BVT, y)
+
+
+def transposed_for_the_loss(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    return F.cross_entropy(net.head(net.features(x)).transpose(1, 2), y)
+
+
+def time_first(net: Net, o: Options) -> Tensor:
+    x, y = (t.t().contiguous() for t in inputs_and_targets(o))
+    h = net.mixed(net.embedded(x).transpose(0, 1)).transpose(0, 1)
+    return F.cross_entropy(net.head(h).reshape(-1, CLASSES), y.reshape(-1))
+
+
+def logits_time_first(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    logits_TBV = net.head(net.features(x).transpose(0, 1).contiguous())
+    return F.cross_entropy(logits_TBV.reshape(-1, CLASSES), y.t().reshape(-1))
+
+
+def one_text(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    return F.cross_entropy(net.head(net.features(x[:1]))[0], y[0])
+
+
+def flat_tokens(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    h = net.mixed(net.embedded(x[0]).unsqueeze(0))
+    return F.cross_entropy(net.head(h[0]), y[0])
+
+
+def last_position_only(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    return F.cross_entropy(net.head(net.features(x)[:, -1]), y[:, -1])
+
+
+# How the loss is written.
+
+
+def mask_multiplied(net: Net, o: Options) -> Tensor:
+    x, y, text = padded(o)
+    each = F.cross_entropy(net.head(net.features(x)).transpose(1, 2), y, reduction="none")
+    mask = torch.ones_like(each) if o.pads_count else text.float()
+    return (each * mask).sum() / mask.sum()
+
+
+def gathered(net: Net, o: Options) -> Tensor:
+    x, y, text = padded(o)
+    logs = F.log_softmax(net.head(net.features(x)), -1)
+    each = -logs.gather(-1, y.unsqueeze(-1)).squeeze(-1)
+    mask = torch.ones_like(each) if o.pads_count else text.float()
+    return (each * mask).sum() / mask.sum()
+
+
+def chosen_rows(net: Net, o: Options) -> Tensor:
+    x, y, text = padded(o)
+    text = torch.ones_like(text) if o.pads_count else text
+    return F.cross_entropy(net.head(net.features(x))[text], y[text])
+
+
+def chosen_features(net: Net, o: Options) -> Tensor:
+    x, y, text = padded(o)
+    text = torch.ones_like(text) if o.pads_count else text
+    return F.cross_entropy(net.head(net.features(x)[text]), y[text])
+
+
+def ignored_label(net: Net, o: Options) -> Tensor:
+    x, y, text = padded(o)
+    y = y if o.pads_count else y.masked_fill(~text, -100)
+    return F.cross_entropy(net.head(net.features(x)).view(-1, CLASSES), y.view(-1))
+
+
+def one_hot_product(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    logs = F.log_softmax(net.head(net.features(x)), -1)
+    return -(F.one_hot(y, CLASSES).float() * logs).sum(-1).mean()
+
+
+def softmax_by_hand(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    z = net.head(net.features(x)).view(-1, CLASSES)
+    powers = (z - z.max(-1, keepdim=True).values).exp()
+    p = powers / powers.sum(-1, keepdim=True)
+    return -p[torch.arange(len(p)), y.reshape(-1)].log().mean()
+
+
+def picked_minus_logsumexp(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    z = net.head(net.features(x)).view(-1, CLASSES)
+    return (z.logsumexp(-1) - z[torch.arange(len(z)), y.reshape(-1)]).mean()
+
+
+def smoothed(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    z = net.head(net.features(x)).view(-1, CLASSES)
+    return F.cross_entropy(z, y.reshape(-1), label_smoothing=0.1)
+
+
+def chunked(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    h = net.features(x).reshape(-1, WIDTH)
+    total = torch.zeros(())
+    for part, wanted in zip(h.split(7), y.reshape(-1).split(7), strict=True):
+        total = total + F.cross_entropy(net.head(part), wanted, reduction="sum")
+    return total / y.numel()
+
+
+def binary(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    z = net.head(net.features(x))
+    return F.binary_cross_entropy_with_logits(z, F.one_hot(y, CLASSES).float())
+
+
+def two_heads(net: Net, o: Options) -> Tensor:
+    whole, h = texts(), net.features(texts()[:, :LENGTH])
+    first = whole[:, o.offset : LENGTH + o.offset]
+    second = whole[:, o.offset + 1 : LENGTH + o.offset + 1]
+    one = F.cross_entropy(net.head(h).flatten(0, 1), first.flatten())
+    return one + 0.5 * F.cross_entropy(net.second(h).flatten(0, 1), second.flatten())
+
+
+# Loops over time.
+
+
+def cells(net: Net, x: Tensor) -> list[Tensor]:
+    state, states = torch.zeros(len(x), WIDTH), []
+    for step in range(x.shape[1]):
+        state = net.cell(net.embedded(x[:, step]), state)
+        state = state + 0.5 * state.mean(0, keepdim=True) if net.options.mixes_rows else state
+        states.append(state)
+    if net.options.sees_future:
+        states = [state + states[-1] for state in states]
+    return states
+
+
+def loop_stacked(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    return F.cross_entropy(net.head(torch.stack(cells(net, x), 1)).flatten(0, 1), y.flatten())
+
+
+def loop_of_losses(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    losses = [F.cross_entropy(net.head(h), y[:, t]) for t, h in enumerate(cells(net, x))]
+    return torch.stack(losses).mean()
+
+
+# What goes in.
+
+
+def one_hot_inputs(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    h = F.one_hot(x, CLASSES).float() @ net.table.weight
+    h = 0.0 * h + net.head.weight[:1].mean(0) if o.ignores_input else h
+    return F.cross_entropy(net.head(net.mixed(h)).flatten(0, 1), y.flatten())
+
+
+def with_token_types(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    # As an old release of a well-known model does: types are looked up in the tokens' table.
+    h = net.embedded(x) + net.table(torch.zeros_like(x))
+    return F.cross_entropy(net.head(net.mixed(h)).flatten(0, 1), y.flatten())
+
+
+LAYOUTS = (
+    *(channel_first, transposed_for_the_loss, time_first, logits_time_first, one_text),
+    *(flat_tokens, mask_multiplied, gathered, chosen_rows, chosen_features, ignored_label),
+    *(one_hot_product, softmax_by_hand, picked_minus_logsumexp, smoothed, chunked, binary),
+    *(two_heads, loop_stacked, loop_of_losses, one_hot_inputs, with_token_types),
+)
+PADDED = (mask_multiplied, gathered, chosen_rows, chosen_features, ignored_label)
+
+
+def step_of(loss_of: Callable[[Net, Options], Tensor], options: Options | None = None) -> Window:
+    """Record one step."""
+    options = options or Options()
+    torch.manual_seed(3)
+    net = Net(options)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    recorder = Recorder(0)
+    recorder.start()
+    try:
+        loss = loss_of(net, options)
+        optimizer.zero_grad()
+        run = recorder.begin_backward([loss], [None])
+        loss.backward()
+        recorder.end_backward(run)
+        recorder.before_update(optimizer)
+        optimizer.step()
+        recorder.after_update(optimizer)
+    finally:
+        recorder.stop()
+    return recorder.window

@@ -1,0 +1,94 @@
+"""The token position of each row of a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from loss_layouts import (
+    LENGTH,
+    ROWS,
+    Net,
+    Options,
+    channel_first,
+    chosen_features,
+    chosen_rows,
+    chunked,
+    inputs_and_targets,
+    last_position_only,
+    loop_of_losses,
+    padded,
+    step_of,
+)
+from torch import Tensor
+from torch.nn import functional as F
+
+from lossleuth.tape.replay.errors import CannotReplay
+from lossleuth.tape.roles.roles import find_roles, token_values
+from lossleuth.tape.roles.row_places import class_axis, row_places
+from lossleuth.tape.window import Window
+
+EVERY = list(range(ROWS * LENGTH))
+
+
+def places(window: Window) -> list[int]:
+    roles = find_roles(window)
+    assert roles is not None
+    tokens = token_values(window.tape, roles)
+    assert tokens is not None
+    return row_places(window, roles, tokens).tolist()  # type: ignore[no-any-return]  # numbers
+
+
+def test_channel_first_logits_have_their_rows_in_order() -> None:
+    window = step_of(channel_first)
+    roles = find_roles(window)
+    assert roles is not None and class_axis(window, roles) == 1
+    assert places(window) == EVERY
+
+
+@pytest.mark.parametrize("layout", [chosen_rows, chosen_features])
+def test_chosen_rows_are_where_they_were_chosen(layout: Callable[[Net, Options], Tensor]) -> None:
+    text = padded(Options())[2].reshape(-1)
+    assert places(step_of(layout)) == torch.nonzero(text).reshape(-1).tolist()
+
+
+def test_chunks_follow_each_other() -> None:
+    assert places(step_of(chunked)) == EVERY
+
+
+def test_turns_of_a_loop_are_positions() -> None:
+    found = places(step_of(loop_of_losses))
+    assert found == [row * LENGTH + turn for turn in range(LENGTH) for row in range(ROWS)]
+
+
+def test_one_row_for_each_text_stands_at_its_end() -> None:
+    ends = [(row + 1) * LENGTH - 1 for row in range(ROWS)]
+    assert places(step_of(last_position_only)) == ends
+
+    def pooled(net: Net, o: Options) -> Tensor:
+        x, y = inputs_and_targets(o)
+        return F.cross_entropy(net.head(net.features(x).mean(1)), y[:, 0])
+
+    assert places(step_of(pooled)) == ends
+
+
+def test_as_many_classes_as_positions_are_told_apart() -> None:
+    def square(net: Net, o: Options) -> Tensor:
+        x, y = inputs_and_targets(o)
+        logits_BVT = net.head(net.features(x))[..., :LENGTH].transpose(1, 2)
+        return F.cross_entropy(logits_BVT * 1.0, y % LENGTH)
+
+    window = step_of(square)
+    roles = find_roles(window)
+    assert roles is not None and class_axis(window, roles) == 1
+
+
+def test_rows_that_belong_to_no_position_are_named() -> None:
+    def pairs(net: Net, o: Options) -> Tensor:
+        x, y = inputs_and_targets(o)
+        h = net.features(x)
+        return F.cross_entropy(net.head(h[:, 1:] + h[:, :-1]).flatten(0, 1), y[:, 1:].flatten())
+
+    with pytest.raises(CannotReplay, match="one row of logits for each token"):
+        places(step_of(pairs))

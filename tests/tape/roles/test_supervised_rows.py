@@ -1,0 +1,96 @@
+"""Which rows of a loss count, in every layout, and what they are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from loss_layouts import (
+    LAYOUTS,
+    LENGTH,
+    PADDED,
+    ROWS,
+    Net,
+    Options,
+    gathered,
+    inputs_and_targets,
+    mask_multiplied,
+    step_of,
+    two_heads,
+)
+from torch import Tensor
+from torch.nn import functional as F
+
+from lossleuth.findings.data import Alignment
+from lossleuth.probes.data.padding import padding
+from lossleuth.tape.roles.alignment import alignment
+from lossleuth.tape.roles.loss_roles import best_roles
+from lossleuth.tape.roles.roles import find_roles
+from lossleuth.tape.roles.supervised_rows import is_supervised, row_weights
+from lossleuth.tape.window import Window
+
+Layout = Callable[[Net, Options], Tensor]
+EVERY = pytest.mark.parametrize("layout", LAYOUTS, ids=lambda f: f.__name__)
+# Rows of padding after texts of 7, 6, 5 and 4 tokens, whose last target is padding too.
+TEXT = 6 + 5 + 4 + 3
+
+
+def aligned(window: Window) -> Alignment:
+    found = alignment(window, best_roles(window))
+    assert found.untested is None
+    return found
+
+
+@EVERY
+def test_the_next_token_is_found_in_every_layout(layout: Layout) -> None:
+    found = aligned(step_of(layout))
+    assert found.offset == 1 and found.shares[1] == 1.0
+    rows = LENGTH if layout.__name__ in ("one_text", "flat_tokens") else ROWS * LENGTH
+    assert found.supervised == (TEXT if layout in PADDED else rows)
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+@EVERY
+def test_a_wrong_offset_is_found_in_every_layout(layout: Layout, offset: int) -> None:
+    found = aligned(step_of(layout, Options(offset=offset)))
+    # A second head predicts one token more: one of the two is right, or both are further ahead.
+    expected = {0: 1, 2: 3}[offset] if layout is two_heads else offset
+    assert found.offset == expected
+
+
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize("layout", PADDED, ids=lambda f: f.__name__)
+def test_padding_counts_by_its_weight_however_it_is_masked(layout: Layout, counts: bool) -> None:
+    window = step_of(layout, Options(pads_count=counts))
+    found = padding(window, find_roles(window))
+    assert found.untested is None and found.token == 0
+    assert (found.supervised_pads > 0) == counts
+    assert found.supervised == (ROWS * LENGTH if counts else TEXT)
+
+
+@pytest.mark.parametrize("layout", [mask_multiplied, gathered])
+def test_weights_are_the_derivative_by_each_rows_own_loss(layout: Layout) -> None:
+    window = step_of(layout)
+    roles = find_roles(window)
+    assert roles is not None
+    weights = row_weights(window, roles)
+    assert weights is not None
+    assert sorted({round(float(w) * TEXT, 9) for w in weights}) == [0.0, 1.0]
+    assert int((weights != 0).sum()) == TEXT
+
+
+def test_rows_of_a_loss_that_is_multiplied_by_nothing_do_not_count() -> None:
+    def masked_out(net: Net, o: Options) -> Tensor:
+        x, y = inputs_and_targets(o)
+        each = F.cross_entropy(net.head(net.features(x)).transpose(1, 2), y, reduction="none")
+        return (each * torch.zeros_like(each)).sum()
+
+    window = step_of(masked_out)
+    assert aligned(window).supervised == 0
+
+
+def test_labels_outside_the_vocabulary_do_not_count() -> None:
+    labels = torch.tensor([3, -100, 7, 2, -1])
+    assert is_supervised(labels, None, 5).tolist() == [True, False, False, True, False]
+    assert is_supervised(labels, 3, None).tolist() == [False, False, True, True, False]
