@@ -78,7 +78,7 @@ def _addresses(tape: Tape, number: int) -> Tensor:
         memory = leaf.untyped_storage().data_ptr() // 64 % (1 << 20)
     except (RuntimeError, NotImplementedError) as error:
         raise CannotReplay(f"the memory of the data is not known: {error}") from error
-    found = torch.full(leaf.shape, leaf.storage_offset() + memory * _APART, dtype=torch.int64)
+    found = torch.full(leaf.shape, int(leaf.storage_offset()) + memory * _APART, dtype=torch.int64)
     for axis, (size, stride) in enumerate(zip(leaf.shape, leaf.stride(), strict=True)):
         shape = [-1 if i == axis else 1 for i in range(leaf.dim())]
         apart = stride if axis == leaf.dim() - 1 else stride + _APART // (1 << 20)
