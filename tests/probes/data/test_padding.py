@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from loss_layouts import Net, Options, padded, step_of
 from steps import VOCABULARY, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -68,3 +69,14 @@ def test_without_targets_it_is_untested() -> None:
     answer = padding(window, find_roles(window))
     assert answer.untested == "no targets of a loss were found"
     assert padding(window, None).untested is not None
+
+
+def test_classes_of_texts_are_no_padding() -> None:
+    def classes(net: Net, o: Options) -> Tensor:
+        x, _, _ = padded(o)
+        # Class 0 is the number of the padding token.
+        return F.cross_entropy(net.head(net.features(x).mean(1)), torch.tensor([0, 1, 0, 0]))
+
+    window = step_of(classes)
+    found = padding(window, find_roles(window))
+    assert found.untested == "the targets are not tokens of the text"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossleuth.findings.data import Alignment
-from lossleuth.tape.roles.alignment import alignment
+from lossleuth.tape.roles.alignment import Supervision, alignment
 from lossleuth.tape.roles.roles import find_roles
 
 
@@ -97,3 +97,13 @@ def test_a_class_that_is_masked_on_the_way_does_not_confuse() -> None:
         return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 
     assert aligned(loss).offset == 1
+
+
+def test_a_handful_of_labels_agrees_with_padding_by_chance() -> None:
+    tokens = torch.zeros(32, 6, dtype=torch.long)
+    tokens[:, :3] = torch.randint(1, 20, (32, 3), generator=torch.Generator().manual_seed(0))
+    ends = torch.arange(32) * 6 + 5
+    labels = (torch.arange(32) % 3 == 0).long()
+    found = Supervision(tokens, ends, labels, torch.ones(32, dtype=torch.bool))
+    assert max(found.shares(0).values()) > 0.5
+    assert not found.is_ordered and not found.is_text and found.time_axis == 1

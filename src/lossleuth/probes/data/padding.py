@@ -30,6 +30,8 @@ def padding(window: Window, roles: Roles | None) -> Padding:
         places = (places % length) * tokens.shape[1] + places // length
     if len(tokens) < 2:
         return Padding(None, 0.0, 0, 0, untested="the tokens are a single text")
+    if not found.is_text:
+        return Padding(None, 0.0, 0, 0, untested="the targets are not tokens of the text")
     token, past = past_the_end(tokens)
     supervised = int(found.counted.sum())
     if token is None:

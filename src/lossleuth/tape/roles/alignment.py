@@ -6,6 +6,7 @@ that the logits went through; which token it is compared with, by content.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -33,7 +34,7 @@ def alignment(window: Window, roles: Roles | None) -> Alignment:
         return Alignment(None, {}, 0, 0, untested=str(reason))
     shares = found.offsets
     best = max(shares, key=lambda o: (shares[o], o == 1), default=None)
-    if best is not None and shares[best] <= 0.5:
+    if best is not None and (shares[best] <= 0.5 or not found.is_text):
         best = None
     return Alignment(
         best,
@@ -80,30 +81,51 @@ class Supervision:
         """Whether targets are tokens before or after their own position: then time is known."""
         return max(self._along(0), self._along(1)) > 0.5
 
+    @property
+    def is_text(self) -> bool:
+        """Whether targets are tokens around their own position, more often than by chance."""
+        by_distance = self.distances is not None
+        return by_distance or any(
+            share > 0.5 for axis in (0, 1) for share in self._beyond_chance(axis).values()
+        )
+
     def _along(self, axis: int) -> float:
         """The share that the best offset along an axis explains, if 0 explains less."""
-        shares = self.shares(axis)
+        shares = self._beyond_chance(axis)
         best = max((share for offset, share in shares.items() if offset), default=0.0)
         return best if best > shares.get(0, 0.0) else 0.0
 
     def shares(self, axis: int) -> dict[int, float]:
         """For each offset along an axis, the share of targets that are the token there."""
+        return {
+            offset: float((there == wanted).double().mean())
+            for offset, there, wanted in self._pairs(axis)
+        }
+
+    def _beyond_chance(self, axis: int) -> dict[int, float]:
+        """The same beyond what tokens and targets drawn apart would share; 1 is all.
+
+        A handful of labels, or a text that is mostly padding, agrees with nearly anything.
+        """
+        found = {}
+        for offset, there, wanted in self._pairs(axis):
+            share = float((there == wanted).double().mean())
+            size = int(max(int(there.max()), int(wanted.max()), 0)) + 1
+            counts = [torch.bincount(each.clamp(min=0), minlength=size) for each in (there, wanted)]
+            chance = float((counts[0] * counts[1]).sum()) / len(wanted) ** 2
+            found[offset] = (share - chance) / (1 - chance) if chance < 1 else 0.0
+        return found
+
+    def _pairs(self, axis: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Tokens at each offset along an axis, and the targets that they are compared with."""
         tokens, length = self.tokens, self.tokens.shape[1]
         at = [self.places // length, self.places % length]
-        found = {}
         for offset in OFFSETS:
             there = list(at)
             there[axis] = at[axis] + offset
             inside = self.counted & (there[axis] >= 0) & (there[axis] < tokens.shape[axis])
             if inside.any():
-                same = tokens[there[0][inside], there[1][inside]] == self.targets[inside]
-                found[offset] = float(same.double().mean())
-        return found
-
-    @property
-    def best_share(self) -> float:
-        """The share of the targets that one offset explains, along either axis."""
-        return max((max(self.shares(axis).values(), default=0.0) for axis in (0, 1)), default=0.0)
+                yield offset, tokens[there[0][inside], there[1][inside]], self.targets[inside]
 
 
 def supervision(window: Window, roles: Roles | None) -> Supervision:
@@ -127,11 +149,11 @@ def _supervision(window: Window, roles: Roles) -> Supervision:
     counted = is_counted(window, roles, targets)
     found = Supervision(tokens, places, targets, counted)
     found = _with_distances(window, roles, found)
-    if found.best_share > 0.5 or 1 in tokens.shape or len(places) != tokens.numel():
+    if found.is_text or 1 in tokens.shape or len(places) != tokens.numel():
         return found
     # Perhaps the logits have time and batch the other way round.
     other = replace(found, places=turned(places, tokens))
-    return other if other.best_share > 0.5 else found
+    return other if other.is_text else found
 
 
 def _with_distances(window: Window, roles: Roles, found: Supervision) -> Supervision:
