@@ -21,6 +21,8 @@ class Alignment(Finding):
     # Distinct tokens, and distinct targets.
     distinct_tokens: int = 0
     distinct_targets: int = 0
+    # Where a step has several losses, the offset of each; None where no offset explains it.
+    heads: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True)

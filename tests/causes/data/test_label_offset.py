@@ -20,7 +20,7 @@ from lossleuth.findings.data import Alignment
 from lossleuth.findings.model import Leaks
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Where
+from lossleuth.types.judgement import Status, Where
 from lossleuth.types.observed import FoundIn, Origins
 
 
@@ -78,3 +78,18 @@ def test_without_targets_it_is_untested_with_the_reason() -> None:
     check_untested(CAUSE.judged(seen(replace(aligned(2), untested=reason))), reason)
     few = replace(aligned(2), supervised=7)
     check_untested(CAUSE.judged(seen(few)), "8 supervised targets")
+
+
+@pytest.mark.parametrize(
+    ("heads", "is_fault"), [((0, 1), True), ((1, 2), False), ((None, 1), False), ((), False)]
+)
+def test_a_head_that_is_asked_for_its_own_input_is_suspected(
+    heads: tuple[int | None, ...], is_fault: bool
+) -> None:
+    next_token = Alignment(1, {0: 0.1, 1: 1.0}, supervised=64, targets=64, heads=heads)
+    found = judge(seen(next_token))
+    if is_fault:
+        assert found.status is Status.SUSPECTED
+        assert "offsets 0, 1" in found.because and "should be 1" in found.because
+    else:
+        check_refuted(found)

@@ -69,10 +69,31 @@ def judge(evidence: Evidence) -> Judgement:
             cure=Change.of("follow_cross_entropy"),
             remedy="Compare the logits of a position with the token that follows it, shifted once.",
         )
+    copied = [a.heads for a in known if any(o is not None and o <= 0 for o in a.heads)]
+    if len(copied) == len(known) and not _sees_itself(evidence):
+        return _head(evidence, copied[-1])
     best = known[-1]
     return refuted(
         f"the offset is {best.offset} on {len(known) - len(wrong)} of {len(known)} "
         f"recorded steps, {best.supervised} targets on the last"
+    )
+
+
+def _head(evidence: Evidence, heads: tuple[int | None, ...]) -> Judgement:
+    """One of several heads is asked for what it is given."""
+    offset = min(o for o in heads if o is not None)
+    shown = ", ".join("none" if o is None else str(o) for o in heads)
+    because = (
+        f"The {len(heads)} losses of a step are asked for offsets {shown}; {offset} is a token "
+        "that the model is given, and the least should be 1."
+    )
+    return Judgement(
+        # A loss that rebuilds the input may be meant.
+        Status.SUSPECTED,
+        because,
+        _where(evidence),
+        Wrongness("least offset of the targets", float(offset), 1.0, 0.0),
+        remedy="Let the first head predict the next token, and each further one the token after.",
     )
 
 

@@ -69,6 +69,17 @@ def _best_roles(window: Window, pick: int | None) -> Roles | None:
     return found
 
 
+def heads(window: Window) -> list[Roles]:
+    """The roles of each loss that is differentiated; none where they are parts of one."""
+    found = find_roles(window)
+    if found is None or found.more:
+        return []
+    tape, followed = window.tape, _followed(window)
+    picks = [op for op in tape.operations if op.name in PICKS and op.number in followed]
+    every = [_roles_at(tape, pick) for pick in picks[-MAX_LOSSES:]] if len(picks) > 1 else []
+    return [roles for roles in every if _is_complete(roles) and roles.tokens is not None]
+
+
 def loss_read(window: Window) -> int | None:
     """Which of the step's losses the user's code reads, counted from 0; None if none is."""
     read = losses_read(window)
