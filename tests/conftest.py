@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from lossleuth.cli import main
 from lossleuth.native import library
 
 # Modules that several tests share are imported by their bare names; programs that tests run in
@@ -46,6 +47,25 @@ def lossleuth(tmp_path: Path) -> Command:
             timeout=120,
             check=False,
         )
+
+    return run
+
+
+@pytest.fixture
+def refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """Run the command in this process: quick, for what is refused before anything is done."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["lossleuth", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return subprocess.CompletedProcess(arguments, code, said.out, said.err)
 
     return run
 

@@ -92,8 +92,9 @@ def assert_taped_steps_are_healthy(record: Record, name: str) -> None:
         pytest.param("amp", 10, 1, None, 128, 128, marks=pytest.mark.slow),
         pytest.param("checkpointed", 8, 1, ["SGD"], 128, 128, marks=pytest.mark.slow),
         ("compiled", 6, 1, ["AdamW"], None, 128),
-        ("compiled_step", 6, 1, ["AdamW"], None, None),
-        ("compiled_update", 8, 1, None, 128, 128),
+        # Compiling takes most of a minute; `test_compiled.py` has smaller programs.
+        pytest.param("compiled_step", 6, 1, ["AdamW"], None, None, marks=pytest.mark.slow),
+        pytest.param("compiled_update", 8, 1, None, 128, 128, marks=pytest.mark.slow),
         pytest.param(
             "two_optimizers", 6, 2, ["AdamW", "SGD", "Adam"], 128, 128, marks=pytest.mark.slow
         ),
@@ -106,7 +107,8 @@ def assert_taped_steps_are_healthy(record: Record, name: str) -> None:
         ("lightning_loop", 8, 1, ["AdamW"], 128, 128),
         pytest.param("accelerated", 4, 2, ["AdamW"], 256, 256, marks=pytest.mark.slow),
         pytest.param("peft_lora", 6, 1, ["AdamW"], 128, 120, marks=pytest.mark.slow),
-        ("trl_sft", 6, 1, ["AdamW"], 68, None),
+        # Its imports alone take ten seconds, and its loop is that of hf_trainer.
+        pytest.param("trl_sft", 6, 1, ["AdamW"], 68, None, marks=pytest.mark.slow),
     ],
 )
 def test_a_program_runs_as_without_us_and_its_steps_are_recorded(

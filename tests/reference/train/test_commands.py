@@ -121,7 +121,7 @@ def assert_refused(result: subprocess.CompletedProcess[str], expected: str) -> N
     ],
 )
 def test_bad_input_gets_one_plain_sentence(
-    lossleuth: Command, corpus: Path, tmp_path: Path, arguments: str, expected: str
+    refused: Command, corpus: Path, tmp_path: Path, arguments: str, expected: str
 ) -> None:
     (tmp_path / "empty.txt").touch()
     (tmp_path / "binary.bin").write_bytes(b"\xff\xfe\x00")
@@ -130,7 +130,7 @@ def test_bad_input_gets_one_plain_sentence(
     (tmp_path / "nul.toml").write_text('data = ["a\\u0000"]')
     (tmp_path / "huge.toml").write_text("lr = 1" + "0" * 400)
     before = sorted(tmp_path.rglob("*"))
-    assert_refused(lossleuth(*arguments.split()), expected)
+    assert_refused(refused(*arguments.split()), expected)
     assert sorted(tmp_path.rglob("*")) == before
 
 
