@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
@@ -40,10 +41,12 @@ class Analysis:
         self.window = window
         self.memory = RunMemory() if memory is None else memory
         self._names = names
+        self._settled = ExitStack()
 
     def __enter__(self) -> Analysis:
         """Start to cache results."""
         self.window.shared = {}
+        self._settled.enter_context(self.window.tape.settled())
         return self
 
     def __exit__(
@@ -53,6 +56,7 @@ class Analysis:
         traceback: TracebackType | None,
     ) -> None:
         """Drop the cache: gradients take as much memory as the model."""
+        self._settled.close()
         self.window.shared = None
         self.window.replayed.clear()
 

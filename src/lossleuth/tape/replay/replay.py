@@ -14,10 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lossleuth.tape.op_schemas import is_fused_attention, is_random, is_view
 from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.replay.errors import CannotReplay
-from lossleuth.tape.replay.liveness import endings
+from lossleuth.tape.replay.liveness import Plan, plan_for
 from lossleuth.tape.replay.no_dropout import without_dropout
 from lossleuth.tape.replay.strides import laid_out
 from lossleuth.tape.replay.substitutes import (
@@ -33,6 +32,10 @@ from lossleuth.torch_internals import map_only
 aten = torch.ops.aten
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 CHOICES = ("topk", "sort", "max", "min", "kthvalue", "median")
+# Operations that a replay does in another way; see `_result`.
+DONE_OTHERWISE = frozenset(("detach", "_local_scalar_dense", "_softmax", "_log_softmax"))
+# Arguments of these types are taken as they are.
+PLAIN = frozenset((int, float, bool, str, type(None)))
 
 # Called with an operation, its arguments, its result, and a way to the result in recorded types.
 Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
@@ -83,17 +86,10 @@ class Replay:
         `each` is called after every operation: its arguments, its result, and a way to the result
         in the recorded types.
         """
-        operations = self.tape.needed_for([*wanted, *kept], before, since)
+        plan = plan_for(self.tape, {*wanted, *kept}, before, since)
         with neutral(float64=self.float64, gradients=self.gradients):
-            pass_ = _Pass(
-                replay=self,
-                leaves=leaves or {},
-                inputs=inputs or {},
-                operations=operations,
-                wanted={*wanted, *kept},
-                each=each,
-            )
-            for operation in operations:
+            pass_ = _Pass(self, leaves or {}, inputs or {}, plan, each)
+            for operation in plan.operations:
                 try:
                     pass_.do(operation)
                 except CannotReplay:
@@ -122,35 +118,42 @@ class _Pass:
         replay: Replay,
         leaves: Mapping[int, Tensor],
         inputs: Mapping[int, Callable[[int, Tensor], Tensor]],
-        operations: Sequence[Operation],
-        wanted: set[int],
+        plan: Plan,
         each: Each | None,
     ) -> None:
         self._replay, self._tape = replay, replay.tape
         self._each = each
         self._leaves, self._inputs = leaves, inputs
         self._values: dict[int, Tensor] = {}
-        self._parents: dict[int, int] = {}
-        self._views: dict[int, list[tuple[int, Operation, int]]] = {}
-        self._written = {self._tape.groups[i] for op in operations for i in op.written}
-        self._ending = endings(self._tape, operations, wanted)
+        # How each view is made: of which tensor, by which operation, which of its results.
+        self._recipes: dict[int, tuple[int, Operation, int]] = {}
+        # The views of each tensor that are up to date; others are made again when they are used.
+        self._views: dict[int, list[int]] = {}
+        # Memory that was copied for this replay and may be written to.
+        self._owned: set[int] = set()
+        self._written, self._ending = plan.written, plan.endings
         self._members: dict[int, list[int]] = {}
-        # Memory that was filled outside torch, and the operation before which we noticed.
-        self._opaque = dict(self._tape.opaque)
+        # Memory that was filled outside torch, with the operation before which we noticed; the
+        # next one last.
+        filled = sorted(self._tape.opaque.items(), key=lambda item: item[1])
+        self._opaque = [(at, number) for number, at in reversed(filled)]
 
     # values
 
     def has(self, number: int) -> bool:
-        return number in self._values or number in self._tape.leaves
+        known = number in self._values or number in self._recipes
+        return known or number in self._tape.leaves
 
     def value_of(self, number: int) -> Tensor:
         if (found := self._values.get(number)) is not None:
             return found
+        if number in self._recipes:
+            return self._view_again(number)
         tape = self._tape
         if number in self._leaves:
             value = self._leaves[number]
         elif number in tape.copies:
-            value = self.value_of(tape.copies[number]).reshape(tape.layouts[number].shape)
+            value = self._copied(number)
         elif number in tape.opaque:
             value = self._replay.widened(tape.snapshots[number].detach())
         elif number in tape.leaves:
@@ -162,18 +165,32 @@ class _Pass:
         self._set(number, value)
         return value
 
+    def _copied(self, number: int) -> Tensor:
+        """The value of a copy made outside torch: what its source has now."""
+        source = self._tape.copies[number]
+        value = self.value_of(source).reshape(self._tape.layouts[number].shape)
+        return value.clone() if self._tape.groups[source] in self._written else value
+
     def _set(self, number: int, value: Tensor) -> None:
         self._values[number] = value
         self._members.setdefault(self._tape.groups[number], []).append(number)
 
     def _decoded(self, value: Any, operation: Operation) -> Any:
-        if type(value) is Ref:
-            tensor = self.value_of(value.id)
-            change = self._inputs.get(value.id)
-            tensor = tensor if change is None else change(operation.number, tensor)
-            return self._cut(value.id, tensor, operation)
-        if isinstance(value, list | tuple):
-            return type(value)(self._decoded(item, operation) for item in value)
+        kind = type(value)
+        if kind is Ref:
+            number = value.id
+            tensor = self._values.get(number)
+            tensor = self.value_of(number) if tensor is None else tensor
+            if self._inputs and number in self._inputs:
+                tensor = self._inputs[number](operation.number, tensor)
+            return self._cut(number, tensor, operation) if self._replay.gradients else tensor
+        if kind in PLAIN:
+            return value
+        if kind is list or kind is tuple or isinstance(value, list | tuple):
+            for item in value:
+                if type(item) not in PLAIN:
+                    return kind([self._decoded(item, operation) for item in value])
+            return value
         if isinstance(value, torch.dtype) and self._replay.float64 and value in FLOATS:
             return torch.float64
         return value
@@ -181,7 +198,7 @@ class _Pass:
     def _cut(self, number: int, tensor: Tensor, operation: Operation) -> Tensor:
         """Detach a tensor where the program had detached it."""
         replay = self._replay
-        if not replay.gradients or replay.cuts is Cuts.OPENED or operation.function is not None:
+        if replay.cuts is Cuts.OPENED or operation.function is not None:
             return tensor
         required = operation.requires_grad[operation.inputs.index(number)]
         if required or not tensor.requires_grad:
@@ -192,13 +209,14 @@ class _Pass:
     # operations
 
     def do(self, operation: Operation) -> None:
-        for number in [i for i, at in self._opaque.items() if at <= operation.number]:
-            del self._opaque[number]
-            self._refill(number)
+        while self._opaque and self._opaque[-1][0] <= operation.number:
+            self._refill(self._opaque.pop()[1])
         for number in operation.written:
             self._make_writable(number)
-        args = self._decoded(operation.args, operation)
-        kwargs = {k: self._decoded(v, operation) for k, v in operation.kwargs.items()}
+        args = tuple([self._decoded(value, operation) for value in operation.args])
+        kwargs: dict[str, Any] = {}
+        if operation.kwargs:
+            kwargs = {k: self._decoded(v, operation) for k, v in operation.kwargs.items()}
         before = args
         if self._each is not None and operation.written:
             # What is written in place is not there any more afterwards.
@@ -216,71 +234,90 @@ class _Pass:
             for number in self._members.pop(group, ()):
                 self._values.pop(number, None)
                 self._views.pop(number, None)
+                self._recipes.pop(number, None)
 
     def _put(self, operation: Operation, index: int, number: int, value: Tensor) -> None:
         # An operation that returns its own input makes no new tensor and no view.
         if number in operation.written or number in operation.inputs:
             return
-        if is_view(operation.kind) and operation.inputs:
+        if operation.traits.is_view and operation.inputs:
             parent = operation.inputs[0]
-            self._parents[number] = parent
-            self._views.setdefault(parent, []).append((number, operation, index))
+            self._recipes[number] = (parent, operation, index)
+            self._views.setdefault(parent, []).append(number)
         else:
             value = laid_out(value, self._tape.layouts[number])
         self._set(number, value)
 
     def _refill(self, number: int) -> None:
         """Fill memory with what was written to it outside torch."""
-        if number in self._values:
-            tape, source = self._tape, self._tape.copies.get(number)
-            refilled = self._replay.widened(tape.snapshots[number])
-            if source is not None:
-                refilled = self.value_of(source).reshape(tape.layouts[number].shape)
-            self._values[number] = refilled
-            self._renew_views(number)
+        if number in self._values or number in self._recipes:
+            is_copy = number in self._tape.copies
+            refilled = self._replay.widened(self._tape.snapshots[number])
+            self._values[number] = self._copied(number) if is_copy else refilled
+            self._drop_views(number)
 
     def _make_writable(self, number: int) -> None:
-        root = number
-        self.value_of(root)
-        while root in self._parents:
-            root = self._parents[root]
-        self._values[root] = self.value_of(root).clone()
-        self._renew_views(root)
+        """Let an operation write to memory that nobody else needs as it is.
 
-    def _renew_views(self, root: int) -> None:
+        Autograd may need it as it was before every write; without gradients one copy is enough.
+        """
+        self.value_of(number)
+        root = number
+        while root in self._recipes:
+            root = self._recipes[root][0]
+        if root in self._owned and not self._replay.gradients:
+            return
+        self._values[root] = self.value_of(root).clone()
+        self._owned.add(root)
+        self._drop_views(root)
+
+    def _drop_views(self, root: int) -> None:
+        """The views of a tensor look at other memory than it from now on."""
         waiting = [root]
         while waiting:
-            parent = waiting.pop()
-            for child, operation, index in self._views.get(parent, ()):
-                if child in self._values:
-                    self._values[child] = self._view_again(operation, index, parent)
-                    waiting.append(child)
+            for child in self._views.pop(waiting.pop(), ()):
+                self._values.pop(child, None)
+                waiting.append(child)
 
-    def _view_again(self, operation: Operation, index: int, parent: int) -> Tensor:
+    def _view_again(self, number: int) -> Tensor:
+        parent, operation, index = self._recipes[number]
         if operation.name == "detach":
-            return self._values[parent].view_as(self._values[parent])
-        args = self._decoded(operation.args, operation)
-        made = operation.kind(*args, **operation.kwargs)
-        return made[index] if operation.several else made  # type: ignore[no-any-return]  # a tensor
+            made = self.value_of(parent)
+            made = made.view_as(made)
+        else:
+            args = self._decoded(operation.args, operation)
+            made = operation.kind(*args, **operation.kwargs)
+            made = made[index] if operation.several else made
+        self._values[number] = made
+        self._views.setdefault(parent, []).append(number)
+        return made
 
     def _result(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name, recorded = operation.name, operation.recorded_results
+        name, recorded, traits = operation.name, operation.recorded_results, operation.traits
+        is_plain = recorded is None and not operation.written and name not in DONE_OTHERWISE
+        if is_plain and not traits.is_fused_attention:
+            return self._plain(operation, args, kwargs)
         if name == "detach":
             return aten.alias(args[0])
         if name == "_local_scalar_dense":
             return recorded[0] if recorded else None
-        if recorded is not None and is_random(operation.kind):
+        if recorded is not None and traits.is_random:
             return self._random(operation, args, kwargs)
         if recorded is not None and self._replay.replay_choices:
             chosen = self._chosen(operation, args, kwargs)
             if chosen is not None:
                 return chosen
-        if is_fused_attention(operation.kind):
+        if traits.is_fused_attention:
             return self._attention(operation, args, kwargs)
         if operation.written and "out" in kwargs and self._replay.gradients:
             return self._into(operation, args, kwargs)
+        if name in DONE_OTHERWISE:
+            args = half_to_float(operation.kind, args)
+        return self._plain(operation, args, kwargs)
+
+    def _plain(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
-            return operation.kind(*half_to_float(operation.kind, args), **kwargs)
+            return operation.kind(*args, **kwargs)
         except (RuntimeError, NotImplementedError, TypeError):
             if not self._replay.float64:
                 raise
