@@ -181,9 +181,9 @@ class SelectiveScan(nn.Module):
             take = (rate * h).unsqueeze(-1) * self.ins[i](h).unsqueeze(2)
             read = self.outs[i](h).unsqueeze(2)
             state, seen = x.new_zeros(len(x), self.width, self.states), []
-            for kept, taken, asked in zip(keep.unbind(1), take.unbind(1), read.unbind(1)):
-                state = kept * state + taken
-                seen.append((state * asked).sum(-1))
+            for t in zip(keep.unbind(1), take.unbind(1), read.unbind(1), strict=True):
+                state = t[0] * state + t[1]
+                seen.append((state * t[2]).sum(-1))
             x = x + self.mixers[i](torch.stack(seen, 1))
         return x
 

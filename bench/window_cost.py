@@ -1,4 +1,4 @@
-"""What one recorded window costs in bare steps: capture, and every probe, for programs of every make.
+"""What one recorded window costs in bare steps, capture and every probe, for many programs.
 
 Each program runs in a process of its own, watched, with one step recorded; a bare step is one that
 is watched and not recorded. Times are processor time. `LOSSLEUTH_PROGRAMS=a,b` chooses programs,
@@ -109,7 +109,9 @@ def cost_of(name: str, console: Console) -> Cost | None:
 
 def by_program(costs: dict[str, Cost]) -> Table:
     """The price of a window of each program, and where most of it goes."""
-    table = Table("program", "operations", "bare step, ms", "capture", "probes", "window", "dearest")
+    table = Table(
+        "program", "operations", "bare step, ms", "capture", "probes", "window", "dearest"
+    )
     for name, cost in sorted(costs.items(), key=lambda item: -item[1].steps):
         dearest = sorted(cost.probes, key=lambda probe: -cost.probes[probe])[:SHOWN_PROBES]
         table.add_row(

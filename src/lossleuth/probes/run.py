@@ -37,7 +37,8 @@ def run_probes(window: Window, memory: RunMemory | None = None) -> RecordedStep:
     Recorded steps of one run share a `memory`.
     """
     wanted = [probe for probe in probes() if not probe.without_autograd]
-    link_copies(window.tape)
+    left = (gradient for run in window.backwards for gradient in run.after.values())
+    link_copies(window.tape, [gradient for gradient in left if gradient is not None])
     return _run(window, wanted, Analysis(window, memory))
 
 

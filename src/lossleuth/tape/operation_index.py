@@ -5,7 +5,7 @@ Without it, every question of what a tensor depends on would read the whole tape
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -56,11 +56,13 @@ def needed_positions(
     copies: Mapping[int, int],
     points: Mapping[int, Iterable[int]],
     since: int = 0,
+    covered: Container[int] = (),
 ) -> list[int]:
     """Positions of the operations that tensors depend on, in ascending order.
 
     `points` gives tensors by the position before which they are wanted. In-place writes count: an
-    operation that writes to the memory of a wanted tensor before that position is needed.
+    operation that writes to the memory of a wanted tensor before that position is needed. Those
+    `covered` are left out, with what they alone depend on.
     """
     makers, writers = index.makers, index.writers
     waiting = sorted(points)
@@ -80,6 +82,8 @@ def needed_positions(
             break
         else:
             at = following
+            if at in covered:
+                continue
             found.append(at)
             numbers = operations[at].inputs
             if copies:

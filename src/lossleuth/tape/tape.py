@@ -14,7 +14,6 @@ from lossleuth.tape.op_schemas import Traits, traits_of
 from lossleuth.tape.operation_index import OperationIndex, needed_positions
 from lossleuth.torch_internals import OpOverload
 
-
 # Answers to what tensors depend on that are kept. Picked by hand.
 MAX_KEPT_ANSWERS = 16
 
@@ -140,6 +139,8 @@ class Tape:
     )
     # How to replay what was asked for lately.
     plans: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # What replays have given while the tape is settled.
+    values: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     # What `parameters` gives while nothing can change it.
     _parameters: dict[int, Tensor] | None = field(
         default=None, init=False, repr=False, compare=False
@@ -160,13 +161,19 @@ class Tape:
 
     @contextmanager
     def settled(self) -> Iterator[None]:
-        """In this block the program does not run: what requires a gradient stays as it is."""
+        """In this block the program does not run: what was found out stays true."""
         self._parameters = None
         self._parameters = self.parameters
         try:
             yield
         finally:
             self._parameters = None
+            self.values.clear()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether results may be kept: the program does not run, and somebody clears them."""
+        return self._parameters is not None
 
     def needed_for(
         self, wanted: Iterable[int], before: int | None = None, since: int = 0
@@ -192,12 +199,25 @@ class Tape:
             self._needed[key] = [operations[i] for i in found]
         return list(self._needed[key])
 
+    def newly_needed(
+        self, wanted: Iterable[int], before: int, covered: set[int]
+    ) -> list[Operation]:
+        """As `needed_for`, without operations that are `covered`; those found are from now on.
+
+        For many questions of which each is a part of the next: together they take one walk.
+        """
+        found = needed_positions(
+            self.index(), self.operations, self.groups, self.copies, {before: wanted}, 0, covered
+        )
+        covered.update(found)
+        return [self.operations[i] for i in found]
+
     def replace_operation(self, operation: Operation) -> None:
         """Put another operation in the place of the one with its number."""
         self.operations[operation.number] = operation
         self._index, self._makers = OperationIndex(), None
-        self._needed.clear()
-        self.plans.clear()
+        for answers in (self._needed, self.plans, self.values):
+            answers.clear()
 
     def index(self) -> OperationIndex:
         """Which operations make each tensor and write to each piece of memory, so far."""

@@ -32,17 +32,15 @@ def logit_gradient(window: Window, run: Backward) -> LogitGradient:
     if roles.scores is None or roles.targets is None or roles.scores_at is None:
         return _untested("no logits and targets were found")
     try:
-        replay = Replay(tape)
-        scores = replay.run([roles.scores], before=roles.scores_at)[roles.scores]
+        replay, constant = Replay(tape), Replay(tape, gradients=False)
+        scores = constant.run([roles.scores], before=roles.scores_at)[roles.scores]
         scores = scores.detach().requires_grad_()
         # Other terms may use what was made before; they are constants here.
         roots = [root for root in run.roots if root is not None]
         needed = tape.needed_for(roots, run.at, roles.scores_at)
         made = {o for operation in needed for o in operation.outputs}
         given = {i for op in needed for i in op.inputs if i not in made and i not in tape.leaves}
-        before = Replay(tape, gradients=False).run(
-            sorted(given - {roles.scores}), before=roles.scores_at
-        )
+        before = constant.run(sorted(given - {roles.scores}), before=roles.scores_at)
         values = {i: v.detach() for i, v in before.items()} | {roles.scores: scores}
         found = replay.run(roots, before=run.at, since=roles.scores_at, leaves=values)
         total = sum((found[root].sum() for root in roots), torch.zeros((), dtype=torch.float64))

@@ -18,11 +18,22 @@ MAX_PLANS = 8
 class Plan:
     """The operations that some tensors depend on."""
 
+    wanted: frozenset[int]
     operations: Sequence[Operation]
     # Groups of tensors that one of them writes to.
     written: frozenset[int]
     # For each operation by number, the groups of tensors that are not needed after it.
     endings: Mapping[int, Sequence[int]]
+    # The same for points between operations, by the number of the operation that comes next.
+    endings_at_points: Mapping[int, Sequence[int]]
+    # Whether results of choices, and of random operations, are taken from the recording.
+    has_choices: bool
+    has_random: bool
+
+    @property
+    def last(self) -> int:
+        """The number of the last operation; -1 if there is none."""
+        return self.operations[-1].number if self.operations else -1
 
 
 def plan_for(tape: Tape, wanted: Collection[int], before: int | None, since: int) -> Plan:
@@ -34,10 +45,47 @@ def plan_for(tape: Tape, wanted: Collection[int], before: int | None, since: int
         while len(plans) >= MAX_PLANS:
             del plans[next(iter(plans))]
         operations = tape.needed_for(wanted, before, since)
-        plans[key] = Plan(
-            operations, written_groups(tape, operations), endings(tape, operations, wanted)
-        )
+        plans[key] = _plan(tape, key[0], operations, endings(tape, operations, wanted), {})
     return plans[key]
+
+
+def plan_at(tape: Tape, points: Mapping[int, Collection[int]]) -> Plan:
+    """How to see tensors as they are before some operations, in one replay."""
+    operations = tape.needed_at(points)
+    ends = endings(tape, operations, ())
+    last_use = {group: at for at, groups in ends.items() for group in groups}
+    at_points: dict[int, list[int]] = {}
+    seen: set[int] = set()
+    for point in sorted(points, reverse=True):
+        for group in {tape.groups[i] for i in points[point]} - seen:
+            seen.add(group)
+            if last_use.get(group, -1) < point:
+                at_points.setdefault(point, []).append(group)
+                last_use.pop(group, None)
+    kept: dict[int, list[int]] = {}
+    for group, at in last_use.items():
+        kept.setdefault(at, []).append(group)
+    wanted = frozenset(i for numbers in points.values() for i in numbers)
+    return _plan(tape, wanted, operations, kept, at_points)
+
+
+def _plan(
+    tape: Tape,
+    wanted: frozenset[int],
+    operations: Sequence[Operation],
+    ends: Mapping[int, Sequence[int]],
+    at_points: Mapping[int, Sequence[int]],
+) -> Plan:
+    recorded = [op for op in operations if op.recorded_results is not None]
+    return Plan(
+        wanted,
+        operations,
+        written_groups(tape, operations),
+        ends,
+        at_points,
+        has_choices=any(not op.traits.is_random for op in recorded),
+        has_random=any(op.traits.is_random for op in operations),
+    )
 
 
 def written_groups(tape: Tape, operations: Iterable[Operation]) -> frozenset[int]:

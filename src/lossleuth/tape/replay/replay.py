@@ -6,7 +6,7 @@ that what autograd has saved stays intact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.replay.errors import CannotReplay
-from lossleuth.tape.replay.liveness import Plan, plan_for
+from lossleuth.tape.replay.liveness import Plan, plan_at, plan_for
 from lossleuth.tape.replay.no_dropout import without_dropout
 from lossleuth.tape.replay.strides import laid_out
 from lossleuth.tape.replay.substitutes import (
@@ -36,6 +36,10 @@ CHOICES = ("topk", "sort", "max", "min", "kthvalue", "median")
 DONE_OTHERWISE = frozenset(("detach", "_local_scalar_dense", "_softmax", "_log_softmax"))
 # Arguments of these types are taken as they are.
 PLAIN = frozenset((int, float, bool, str, type(None)))
+
+# Replays without gradients whose results are kept while probes run, and numbers in one of them (128
+# MB in float64). Picked by hand.
+MAX_VALUES_KEPT, MAX_NUMBERS_KEPT = 8, 1 << 24
 
 # Called with an operation, its arguments, its result, and a way to the result in recorded types.
 Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
@@ -87,17 +91,66 @@ class Replay:
         in the recorded types.
         """
         plan = plan_for(self.tape, {*wanted, *kept}, before, since)
+        as_recorded = not (self.gradients or since or leaves or inputs or each)
+        if as_recorded and (known := self._known(plan)) is not None:
+            return known
         with neutral(float64=self.float64, gradients=self.gradients):
             pass_ = _Pass(self, leaves or {}, inputs or {}, plan, each)
             for operation in plan.operations:
-                try:
-                    pass_.do(operation)
-                except CannotReplay:
-                    raise
-                except Exception as error:
-                    where = f"{operation.name} at {operation.place}"
-                    raise CannotReplay(f"{where}: {type(error).__name__}: {error}") from error
-            return {i: pass_.value_of(i) for i in {*wanted, *kept} if pass_.has(i)}
+                pass_.attempt(operation)
+            made = {i: pass_.value_of(i) for i in {*wanted, *kept} if pass_.has(i)}
+        if as_recorded:
+            self._keep(plan, made)
+        return made
+
+    def at_points(
+        self,
+        points: Mapping[int, Collection[int]],
+        look: Callable[[int, dict[int, Tensor]], None],
+    ) -> None:
+        """Replay once, and look at tensors on the way: before which operations, at which.
+
+        `look` is called with the number of the operation and the values; they hold until it
+        returns.
+        """
+        plan = plan_at(self.tape, points)
+        waiting = sorted(points, reverse=True)
+        with neutral(float64=self.float64, gradients=self.gradients):
+            pass_ = _Pass(self, {}, {}, plan, None)
+
+            def pause(before: int | None) -> None:
+                while waiting and (before is None or waiting[-1] <= before):
+                    at = waiting.pop()
+                    look(at, {i: pass_.value_of(i) for i in points[at] if pass_.has(i)})
+                    pass_.free(plan.endings_at_points.get(at, ()))
+
+            for operation in plan.operations:
+                pause(operation.number)
+                pass_.attempt(operation)
+            pause(None)
+
+    def _known(self, plan: Plan) -> dict[int, Tensor] | None:
+        """What a replay of the same operations has given before."""
+        found: tuple[dict[int, Tensor], list[Operation]] | None
+        found = self.tape.values.get(self._key(plan)) if self.tape.is_settled else None
+        if found is None:
+            return None
+        self.narrow.extend(found[1])
+        return {number: value.detach() for number, value in found[0].items()}
+
+    def _keep(self, plan: Plan, made: dict[int, Tensor]) -> None:
+        size = sum(value.numel() for value in made.values())
+        if self.tape.is_settled and size <= MAX_NUMBERS_KEPT:
+            values = self.tape.values
+            while len(values) >= MAX_VALUES_KEPT:
+                del values[next(iter(values))]
+            values[self._key(plan)] = made, list(self.narrow)
+
+    def _key(self, plan: Plan) -> tuple[Any, ...]:
+        # What does not occur among the operations makes no difference.
+        choices = self.replay_choices or not plan.has_choices
+        dropout = self.dropout or not plan.has_random
+        return plan.wanted, plan.last, self.float64, choices, dropout
 
     def leaf(self, tensor: Tensor) -> Tensor:
         """The tensor as a leaf of the replay's own graph."""
@@ -208,7 +261,25 @@ class _Pass:
 
     # operations
 
-    def do(self, operation: Operation) -> None:
+    def attempt(self, operation: Operation) -> None:
+        """Do an operation; whatever goes wrong is a reason that can be told."""
+        try:
+            self._do(operation)
+        except CannotReplay:
+            raise
+        except Exception as error:
+            where = f"{operation.name} at {operation.place}"
+            raise CannotReplay(f"{where}: {type(error).__name__}: {error}") from error
+
+    def free(self, groups: Iterable[int]) -> None:
+        """Forget tensors that are not needed any more."""
+        for group in groups:
+            for number in self._members.pop(group, ()):
+                self._values.pop(number, None)
+                self._views.pop(number, None)
+                self._recipes.pop(number, None)
+
+    def _do(self, operation: Operation) -> None:
         while self._opaque and self._opaque[-1][0] <= operation.number:
             self._refill(self._opaque.pop()[1])
         for number in operation.written:
@@ -230,11 +301,8 @@ class _Pass:
         for index, (made, value) in enumerate(zip(operation.outputs, results, strict=False)):
             if made is not None and isinstance(value, Tensor):
                 self._put(operation, index, made, value)
-        for group in self._ending.get(operation.number, ()):
-            for number in self._members.pop(group, ()):
-                self._values.pop(number, None)
-                self._views.pop(number, None)
-                self._recipes.pop(number, None)
+        if operation.number in self._ending:
+            self.free(self._ending[operation.number])
 
     def _put(self, operation: Operation, index: int, number: int, value: Tensor) -> None:
         # An operation that returns its own input makes no new tensor and no view.
