@@ -264,6 +264,67 @@ class Buffered(nn.Module):
         return x
 
 
+class Swish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * torch.sigmoid(x)
+
+    @staticmethod
+    def backward(ctx, slope):
+        (x,) = ctx.saved_tensors
+        share = torch.sigmoid(x)
+        return slope * share * (1 + x * (1 - share))
+
+
+class Rounded(torch.autograd.Function):
+    """Straight through: rounding that passes gradients on."""
+
+    @staticmethod
+    def forward(ctx, weight):
+        size = weight.abs().mean()
+        return torch.round(weight / size).clamp(-1, 1) * size
+
+    @staticmethod
+    def backward(ctx, slope):
+        return slope
+
+
+class OwnActivation(nn.Module):
+    """A recurrence with a custom function at every position."""
+
+    width, length, rows = 96, 192, 8
+
+    def __init__(self):
+        super().__init__()
+        self.mix, self.hold = nn.Linear(self.width, self.width), nn.Linear(self.width, self.width)
+
+    def forward(self, x):
+        state, seen = torch.zeros_like(x[:, 0]), []
+        for here in self.mix(x).unbind(1):
+            state = Swish.apply(here + 0.5 * self.hold(state))
+            seen.append(state)
+        return torch.stack(seen, 1)
+
+
+class Quantised(nn.Module):
+    """Every matrix is rounded to three values before it is used."""
+
+    width, length, rows = 64, 64, 4
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Linear(self.width, self.width, bias=False) for _ in range(24)
+        )
+
+    def forward(self, x):
+        for layer in self.layers:
+            h = F.rms_norm(x, (self.width,))
+            x = x + F.linear(torch.relu(h), Rounded.apply(layer.weight))
+        return x
+
+
 class Model(nn.Module):
     """A body between an embedding and a head."""
 
@@ -335,6 +396,64 @@ def penalised(model, optimizer, chunks):
     return loss
 
 
+def position_by_position(model, optimizer, chunks):
+    """Logits and a loss for each position, added up in the loop."""
+    (chunk,), body = chunks, model.body
+    x = model.tokens(chunk[:, :-1])
+    state, loss = torch.zeros_like(x[:, 0]), 0.0
+    for t in range(x.size(1)):
+        state = body.cell(x[:, t], state)
+        loss = loss + F.cross_entropy(model.head(state), chunk[:, t + 1])
+    return finished(optimizer, loss / x.size(1))
+
+
+def stacked_heads(model, optimizer, chunks):
+    """Logits for each position in the loop, one loss of all."""
+    (chunk,), body = chunks, model.body
+    x = model.tokens(chunk[:, :-1])
+    state, logits = torch.zeros_like(x[:, 0]), []
+    for t in range(x.size(1)):
+        state = body.cell(x[:, t], state)
+        logits.append(model.head(state))
+    loss = F.cross_entropy(torch.stack(logits, 1).flatten(0, 1), chunk[:, 1:].flatten())
+    return finished(optimizer, loss)
+
+
+def finished(optimizer, loss):
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def sampled(model, optimizer, chunks):
+    """Each step is followed by a text that the model goes on with."""
+    loss = plain(model, optimizer, chunks)
+    text = chunks[0][:1, :1]
+    with torch.no_grad():
+        for _ in range(64):
+            shares = model(text[:, -32:])[:, -1].softmax(-1)
+            text = torch.cat([text, torch.multinomial(shares, 1)], 1)
+    return loss
+
+
+def validated(model, optimizer, chunks):
+    """Each step is followed by an evaluation of many batches, with its accuracy."""
+    loss = plain(model, optimizer, chunks)
+    total = right = 0.0
+    with torch.no_grad():
+        for chunk in chunks[1:]:
+            logits = model(chunk[:, :-1])
+            targets = chunk[:, 1:]
+            total += F.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
+            right += (logits.argmax(-1) == targets).double().mean().item()
+    return loss
+
+
+class ShortCell(CharacterGRU):
+    length, rows = 128, 8
+
+
 class ThinAndFew(ThinBytes):
     rows, layers = 2, 4
 
@@ -350,6 +469,12 @@ PROGRAMS = {
     "thin_bytes": (ThinBytes, plain, 1),
     "many_experts": (Experts, plain, 1),
     "buffered": (Buffered, plain, 1),
+    "own_activation": (OwnActivation, plain, 1),
+    "quantised": (Quantised, plain, 1),
+    "loss_per_position": (ShortCell, position_by_position, 1),
+    "head_per_position": (ShortCell, stacked_heads, 1),
+    "sampled": (ThinAndFew, sampled, 1),
+    "validated": (ThinAndFew, validated, 24),
     "accumulated": (ThinAndFew, accumulated, 16),
     "unrolled": (ThinAndFew, unrolled, 4),
     "double_backward": (ThinAndFew, penalised, 1),

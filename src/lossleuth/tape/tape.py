@@ -194,7 +194,7 @@ class Tape:
             while len(self._needed) >= MAX_KEPT_ANSWERS:
                 del self._needed[next(iter(self._needed))]
             found = needed_positions(
-                index, operations, self.groups, self.copies, {at: w for at, w in asked}, since
+                index, operations, self.groups, self.copies, dict(asked), since
             )
             self._needed[key] = [operations[i] for i in found]
         return list(self._needed[key])

@@ -12,8 +12,8 @@ from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Backward, Gradients, Window, dense
 
-# Backward passes whose gradients are kept at a time, and how many more may be kept as long as all of
-# them have no more numbers than this (256 MB in float64). Picked by hand.
+# Backward passes whose gradients are kept at a time; more are kept as long as all of them have no
+# more numbers than this (256 MB in float64). Picked by hand.
 MIN_BACKWARDS_KEPT = 4
 MAX_NUMBERS_KEPT = 1 << 25
 
