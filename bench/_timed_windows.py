@@ -1,9 +1,11 @@
 """Watch a script in this process and time every step, every recorded window and every probe.
 
 python -m bench._timed_windows RESULT STEP SCRIPT [ARGS...]
+python -m bench._timed_windows RESULT bare SCRIPT [ARGS...]
 
-Used by `bench.window_cost`, in a process of its own for each script. Times are processor time:
-other work on the machine does not count.
+The second form does not watch, and times the updates of optimizers alone. Used by
+`bench.window_cost`, in a process of its own for each script. Times are processor time: other work
+on the machine does not count.
 """
 
 from __future__ import annotations
@@ -81,6 +83,26 @@ class Clock:
 
 
 def main(result: str, step: str, script: str, *arguments: str) -> None:
+    sys.argv = [script, *arguments]
+    sys.path[0] = str(Path(script).parent)
+    if step == "bare":
+        bare(result, script)
+    else:
+        watched(result, int(step), script)
+
+
+def bare(result: str, script: str) -> None:
+    """When each update was made, without us."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    updates: list[float] = []
+    register_optimizer_step_post_hook(lambda *_: updates.append(process_time()))
+    runpy.run_path(script, run_name="__main__")
+    Path(result).write_text(json.dumps(updates))
+
+
+def watched(result: str, step: int, script: str) -> None:
+    """What steps, windows and probes took."""
     clock = Clock()
     known = tuple(map(clock.timed, running.probes()))
     running.probes = lambda: known  # type: ignore[assignment]  # without its cache
@@ -88,12 +110,8 @@ def main(result: str, step: str, script: str, *arguments: str) -> None:
 
     recording.run_probes = clock.looking(recording.run_probes)  # type: ignore[assignment]  # timed
     Recording.end = clock.ending(Recording.end)  # type: ignore[method-assign]  # timed
-    request = WatchRequest(
-        str(Path(tempfile.mkdtemp()) / "run"), {}, os.getpid(), tape=(int(step),)
-    )
+    request = WatchRequest(str(Path(tempfile.mkdtemp()) / "run"), {}, os.getpid(), tape=(step,))
     watch = Watch(request, main=True)
-    sys.argv = [script, *arguments]
-    sys.path[0] = str(Path(script).parent)
     watch.start(until_exit=False)
     try:
         runpy.run_path(script, run_name="__main__")

@@ -1,7 +1,7 @@
 """What one recorded window costs in bare steps, capture and every probe, for many programs.
 
-Each program runs in a process of its own, watched, with one step recorded; a bare step is one that
-is watched and not recorded. Times are processor time. `LOSSLEUTH_PROGRAMS=a,b` chooses programs,
+Each program runs in a process of its own, watched, with one step recorded, and in another one
+without us: a bare step. Times are processor time. `LOSSLEUTH_PROGRAMS=a,b` chooses programs,
 `LOSSLEUTH_RESULTS=folder` keeps what was measured and found.
 """
 
@@ -79,32 +79,50 @@ def run(console: Console) -> None:
 def cost_of(name: str, console: Console) -> Cost | None:
     """Run one program; None, and a line that says why, where it could not be measured."""
     with tempfile.TemporaryDirectory() as folder:
-        kept = Path(os.environ.get("LOSSLEUTH_RESULTS", folder)) / f"{name}.json"
-        if not kept.exists():
-            ended = subprocess.run(
-                [sys.executable, "-m", "bench._timed_windows", str(kept), str(RECORDED)]
-                + COMMANDS[name],
-                cwd=ROOT,
-                env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-                capture_output=True,
-                text=True,
-                timeout=LONGEST_SECONDS,
-                check=False,
-            )
-            if ended.returncode:
-                console.print(f"{name}: {(ended.stderr.strip().splitlines() or ['?'])[-1]}")
-                return None
-        told: dict[str, Any] = json.loads(kept.read_text())
+        kept = Path(os.environ.get("LOSSLEUTH_RESULTS", folder))
+        try:
+            told: dict[str, Any] = measured(name, str(RECORDED), kept / f"{name}.json")
+            updates: list[float] = measured(name, "bare", kept / f"{name}.bare")
+        except subprocess.CalledProcessError as error:
+            console.print(f"{name}: {(error.stderr.strip().splitlines() or ['?'])[-1]}")
+            return None
+        except subprocess.TimeoutExpired:
+            console.print(f"{name}: not done after {LONGEST_SECONDS} s")
+            return None
     window = told["windows"].get(str(RECORDED))
-    # The first step has everything that is done once in it.
-    steps = {step: seconds for step, seconds in told["steps"] if step > 0}
-    others = [seconds for step, seconds in steps.items() if step != RECORDED]
-    if window is None or not others:
+    if window is None:
         console.print(f"{name}: step {RECORDED} was not recorded")
         return None
-    bare = float(np.median(others))
+    steps = dict(told["steps"])
+    bare = bare_step(steps, updates)
     capture = max(steps[RECORDED] - bare, 0.0)
     return Cost(window["operations"], bare, capture, window["probes"], window["seconds"])
+
+
+def measured(name: str, how: str, result: Path) -> Any:
+    """What a process has measured, now or before."""
+    if not result.exists():
+        subprocess.run(
+            [sys.executable, "-m", "bench._timed_windows", str(result), how, *COMMANDS[name]],
+            cwd=ROOT,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_SECONDS,
+            check=True,
+        )
+    return json.loads(result.read_text())
+
+
+def bare_step(steps: dict[int, float], updates: list[float]) -> float:
+    """The median, without the first step, which has in it everything that is done once."""
+    # Programs with several optimizers make several updates in one step.
+    each = round(len(updates) / len(steps))
+    if not each:
+        # Updates by hand, which only a watch sees.
+        return float(np.median([s for step, s in steps.items() if step not in (0, RECORDED)]))
+    ends = updates[each - 1 :: each]
+    return float(np.median(np.diff(ends)))
 
 
 def by_program(costs: dict[str, Cost]) -> Table:

@@ -189,7 +189,7 @@ class Tape:
         """
         index, operations = self.index(), self.operations
         asked = frozenset((at, frozenset(wanted)) for at, wanted in points.items())
-        key = asked, since, len(operations), len(self.copies)
+        key = asked, since, len(operations), frozenset(self.copies.items())
         if key not in self._needed:
             while len(self._needed) >= MAX_KEPT_ANSWERS:
                 del self._needed[next(iter(self._needed))]

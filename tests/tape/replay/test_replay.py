@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,8 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lossleuth.tape.capture.dispatch import Capture
+from lossleuth.tape.replay import replay as replaying
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.tape import Tape
+from lossleuth.tape.tape import Operation, Tape
 
 
 def record(program: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tape, int, int]:
@@ -179,3 +181,131 @@ def test_a_leaf_from_inference_mode_can_be_differentiated() -> None:
         made = torch.ones(3)
     leaf = Replay(Tape(), float64=False).leaf(made)
     assert torch.autograd.grad(leaf.square().sum(), leaf)[0].tolist() == [2, 2, 2]
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of all operations that replays carry out."""
+    names: list[str] = []
+    attempt = replaying._Pass.attempt
+
+    def counted(self: Any, operation: Operation) -> None:
+        names.append(operation.name)
+        attempt(self, operation)
+
+    monkeypatch.setattr(replaying._Pass, "attempt", counted)
+    return names
+
+
+def buffered(length: int) -> Callable[[Tensor], Tensor]:
+    def program(x: Tensor) -> Tensor:
+        seen = torch.zeros(length, 4, dtype=x.dtype)
+        mean = x[0]
+        for t in range(length):
+            mean = 0.9 * mean + x[t % 4]
+            seen[t] = mean
+        return (seen * seen).sum()
+
+    return program
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_buffer_that_is_filled_bit_by_bit_takes_a_view_for_each_bit(
+    gradients: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views: list[int] = []
+    again = replaying._Pass._view_again
+    monkeypatch.setattr(
+        replaying._Pass, "_view_again", lambda self, i: views.append(i) or again(self, i)
+    )
+    x = torch.randn(4, 4, requires_grad=True)
+    tape, given, made = record(buffered(40), x)
+    replay = Replay(tape, gradients=gradients)
+    leaf = replay.leaf(x) if gradients else x.detach().double()
+    out = replay.run([made], leaves={given: leaf})[made]
+    expected = buffered(40)(x.detach().double())
+    torch.testing.assert_close(out.detach(), expected)
+    assert len(views) <= 2 * 40
+    if gradients:
+        (found,) = torch.autograd.grad(out, leaf)
+        exact = x.detach().double().requires_grad_()
+        (true,) = torch.autograd.grad(buffered(40)(exact), exact)
+        torch.testing.assert_close(found, true)
+
+
+def test_recorded_values_survive_writes_without_gradients() -> None:
+    def program(x: Tensor) -> Tensor:
+        noise = torch.rand_like(x)
+        noise.mul_(2)
+        noise.add_(x)
+        return noise.sum()
+
+    tape, _, made = record(program, torch.randn(4, 4))
+    replay = Replay(tape, float64=False, gradients=False)
+    first = replay.run([made])[made]
+    assert torch.equal(replay.run([made])[made], first)
+
+
+def test_one_replay_shows_tensors_at_many_points(done: list[str]) -> None:
+    capture = Capture()
+    points: dict[int, list[int]] = {}
+    expected: dict[int, list[Tensor]] = {}
+    with capture:
+        x = torch.arange(6.0).reshape(2, 3)
+        total = torch.zeros(2, 3)
+        for i in range(10):
+            y = x * i
+            total.add_(y)
+            at = len(capture.tape.operations)
+            points[at] = [capture.number_of(y), capture.number_of(total)]
+            expected[at] = [y.clone(), total.clone()]
+    seen: dict[int, list[Tensor]] = {}
+
+    def look(at: int, values: dict[int, Tensor]) -> None:
+        seen[at] = [values[number].clone() for number in points[at]]
+
+    replay = Replay(capture.tape, float64=False, gradients=False)
+    replay.at_points(points, look)
+    assert list(seen) == sorted(points)
+    for at, values in expected.items():
+        assert all(torch.equal(a, b) for a, b in zip(seen[at], values, strict=True))
+    # What they start from, ten products and ten sums.
+    assert len(done) == 3 + 20
+
+
+def test_what_was_replayed_is_not_replayed_again_while_the_tape_is_settled(
+    done: list[str],
+) -> None:
+    tape, _, made = record(lambda x: (x.exp() * 2).sum(), torch.randn(4, 4))
+    with tape.settled():
+        first = Replay(tape, gradients=False).run([made])[made]
+        once = len(done)
+        # Nothing is dropped and nothing is chosen: all the same.
+        for same in (
+            Replay(tape, gradients=False),
+            Replay(tape, gradients=False, dropout=False, replay_choices=False),
+        ):
+            assert torch.equal(same.run([made], before=len(tape.operations))[made], first)
+        assert len(done) == once == 3
+        Replay(tape, gradients=False, float64=False).run([made])
+        Replay(tape).run([made])
+        assert len(done) == 3 * once
+    assert not tape.values
+    Replay(tape, gradients=False).run([made])
+    assert len(done) == 4 * once
+
+
+def test_other_leaves_dropout_and_choices_are_no_repetition() -> None:
+    def program(x: Tensor) -> Tensor:
+        return (F.dropout(x, 0.5) + x.topk(1, -1).indices).sum()
+
+    x = torch.randn(4, 4)
+    tape, given, made = record(program, x)
+    with tape.settled():
+        plain = Replay(tape, gradients=False).run([made])[made]
+        whole = Replay(tape, gradients=False, dropout=False).run([made])[made]
+        leaves = {given: -x.double()}
+        other = Replay(tape, gradients=False).run([made], leaves=leaves)[made]
+        chosen = Replay(tape, gradients=False, replay_choices=False)
+        free = chosen.run([made], leaves=leaves)[made]
+    assert len({float(v) for v in (plain, whole, other, free)}) == 4

@@ -38,7 +38,7 @@ class Plan:
 
 def plan_for(tape: Tape, wanted: Collection[int], before: int | None, since: int) -> Plan:
     """How to get these tensors as they are before an operation, from another one on."""
-    grown = len(tape.operations), len(tape.copies), len(tape.opaque)
+    grown = len(tape.operations), frozenset(tape.copies.items()), frozenset(tape.opaque)
     key = frozenset(wanted), before, since, grown
     plans: dict[object, Plan] = tape.plans
     if key not in plans:
