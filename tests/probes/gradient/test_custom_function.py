@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lossleuth.findings.gradient import CustomFunction
 from lossleuth.probes.gradient.custom_function import custom_functions
-from lossleuth.tape.replay import replay as replaying
+from lossleuth.tape.replay import one_pass
 
 
 def swish(error: float) -> Any:
@@ -116,9 +116,9 @@ def test_values_that_do_not_repeat_are_untested_and_not_wrong() -> None:
 
 def test_many_calls_are_judged_by_replaying_the_step_once(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[int] = []
-    attempt = replaying._Pass.attempt
+    attempt = one_pass.Pass.attempt
     monkeypatch.setattr(
-        replaying._Pass, "attempt", lambda self, op: done.append(1) or attempt(self, op)
+        one_pass.Pass, "attempt", lambda self, op: done.append(1) or attempt(self, op)
     )
     cls = swish(0.0)
 

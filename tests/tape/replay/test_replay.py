@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lossleuth.tape.capture.dispatch import Capture
-from lossleuth.tape.replay import replay as replaying
+from lossleuth.tape.replay import one_pass
 from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.tape import Operation, Tape
 
@@ -187,63 +187,14 @@ def test_a_leaf_from_inference_mode_can_be_differentiated() -> None:
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of all operations that replays carry out."""
     names: list[str] = []
-    attempt = replaying._Pass.attempt
+    attempt = one_pass.Pass.attempt
 
     def counted(self: Any, operation: Operation) -> None:
         names.append(operation.name)
         attempt(self, operation)
 
-    monkeypatch.setattr(replaying._Pass, "attempt", counted)
+    monkeypatch.setattr(one_pass.Pass, "attempt", counted)
     return names
-
-
-def buffered(length: int) -> Callable[[Tensor], Tensor]:
-    def program(x: Tensor) -> Tensor:
-        seen = torch.zeros(length, 4, dtype=x.dtype)
-        mean = x[0]
-        for t in range(length):
-            mean = 0.9 * mean + x[t % 4]
-            seen[t] = mean
-        return (seen * seen).sum()
-
-    return program
-
-
-@pytest.mark.parametrize("gradients", [False, True])
-def test_a_buffer_that_is_filled_bit_by_bit_takes_a_view_for_each_bit(
-    gradients: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    views: list[int] = []
-    again = replaying._Pass._view_again
-    monkeypatch.setattr(
-        replaying._Pass, "_view_again", lambda self, i: views.append(i) or again(self, i)
-    )
-    x = torch.randn(4, 4, requires_grad=True)
-    tape, given, made = record(buffered(40), x)
-    replay = Replay(tape, gradients=gradients)
-    leaf = replay.leaf(x) if gradients else x.detach().double()
-    out = replay.run([made], leaves={given: leaf})[made]
-    expected = buffered(40)(x.detach().double())
-    torch.testing.assert_close(out.detach(), expected)
-    assert len(views) <= 2 * 40
-    if gradients:
-        (found,) = torch.autograd.grad(out, leaf)
-        exact = x.detach().double().requires_grad_()
-        (true,) = torch.autograd.grad(buffered(40)(exact), exact)
-        torch.testing.assert_close(found, true)
-
-
-def test_recorded_values_survive_writes_without_gradients() -> None:
-    def program(x: Tensor) -> Tensor:
-        noise = torch.rand_like(x)
-        noise.mul_(2)
-        noise.add_(x)
-        return noise.sum()
-
-    tape, _, made = record(program, torch.randn(4, 4))
-    replay = Replay(tape, float64=False, gradients=False)
-    first = replay.run([made])[made]
-    assert torch.equal(replay.run([made])[made], first)
 
 
 def test_one_replay_shows_tensors_at_many_points(done: list[str]) -> None:

@@ -34,6 +34,8 @@ class Index:
         Tensors among `stops` are taken as given: what they were made of is left out.
         """
         tape = self.tape
+        if not stops:
+            return _renumbered(tape, [op.number for op in tape.needed_for(wanted, before)])
         end = len(tape.operations) if before is None else before
         kept: set[int] = set()
         # Up to which operation each tensor has been followed back.
