@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections import namedtuple
 from typing import Any
 
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from lossleuth import torch_internals as internals
+from lossleuth.tape.capture.dispatch import Capture
+from lossleuth.tape.capture.from_first_grad import PatientCapture
 
 Pair = namedtuple("Pair", "first second")
 
@@ -231,6 +234,19 @@ def test_code_is_marked_where_the_compiler_can_be_spoken_to(
     assert internals.mark_code(function.__code__, with_calls=True)
     missing(monkeypatch, "_strategy")
     assert not internals.mark_code(function.__code__, with_calls=True)
+
+
+def test_a_dispatch_function_is_called_without_what_torch_puts_around_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = internals.plain_dispatch(Mode)
+    assert own.__code__.co_filename == __file__
+    for kind in (Capture, PatientCapture):
+        written = kind.__torch_dispatch__
+        assert written.__code__.co_filename == sys.modules[kind.__module__].__file__
+    # Where the compiler cannot be kept out in another way, it stays as torch has it.
+    missing(monkeypatch, "_strategy")
+    assert internals.plain_dispatch(Mode) is vars(Mode)["__torch_dispatch__"]
 
 
 def test_functions_are_marked_as_torch_marks_them() -> None:

@@ -132,6 +132,17 @@ else:
     TorchDispatchMode = find("torch.utils._python_dispatch", "TorchDispatchMode", _NoDispatchMode)
 
 
+def plain_dispatch(mode: Any) -> Any:
+    """The dispatch function of a mode as it was written.
+
+    Torch puts another around it that keeps its compiler out, which takes longer than most
+    operations do. Only for a function that keeps the compiler out by itself.
+    """
+    method = vars(mode)["__torch_dispatch__"]
+    can_be_marked = _strategy is not None and _set_strategy is not None
+    return getattr(method, "__wrapped__", method) if can_be_marked else method
+
+
 def schema_of(operation: OpOverload) -> Any:
     """What an operation declares of its arguments and results."""
     return operation._schema

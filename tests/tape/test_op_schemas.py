@@ -14,6 +14,7 @@ from lossleuth.tape.op_schemas import (
     is_view,
     short_name,
     tensors_in,
+    traits_of,
     written_arguments,
 )
 
@@ -134,3 +135,19 @@ def test_tensors_are_found_in_any_nest_in_order() -> None:
     found = list(tensors_in(([a, "x", (b,)], {"k": [None, c]}, 3)))
     assert [id(t) for t in found] == [id(a), id(b), id(c)]
     assert list(tensors_in("abc")) == []
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        *(aten.view.default, aten.add_.Tensor, aten.mul.out, aten.bernoulli.default),
+        *(aten._scaled_dot_product_flash_attention_for_cpu.default, aten.mm.default),
+    ],
+)
+def test_traits_are_what_each_question_gives(operation: Any) -> None:
+    traits = traits_of(operation)
+    assert traits.name == short_name(operation)
+    assert traits.written == written_arguments(operation)
+    assert traits.is_view == is_view(operation)
+    assert traits.is_random == is_random(operation)
+    assert traits.is_fused_attention == ("scaled_dot_product" in traits.name)

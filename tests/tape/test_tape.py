@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from steps import recorded_step
 
@@ -36,3 +38,43 @@ def test_every_tensor_that_is_made_has_a_maker() -> None:
     for number, operation in makers.items():
         assert number in operation.outputs
     assert set(makers) | set(tape.leaves) >= set(tape.layouts)
+
+
+def test_a_replaced_operation_is_found_from_then_on() -> None:
+    window = recorded_step()
+    tape, run = window.tape, window.backwards[0]
+    roots = [root for root in run.roots if root is not None]
+    before = tape.needed_for(roots, run.at)
+    old = before[-1]
+    assert tape.makers()[roots[0]] is old
+    # It takes nothing any more, and so nothing else is needed.
+    new = replace(old, inputs=(), requires_grad=())
+    tape.replace_operation(new)
+    assert tape.makers()[roots[0]] is new
+    assert len(before) > 1 and tape.needed_for(roots, run.at) == [new]
+
+
+def test_an_answer_is_the_callers_own() -> None:
+    window = recorded_step()
+    tape, run = window.tape, window.backwards[0]
+    first = tape.needed_for([run.roots[0] or 0], run.at)
+    expected = list(first)
+    first.clear()
+    assert tape.needed_for([run.roots[0] or 0], run.at) == expected
+
+
+def test_what_requires_a_gradient_is_asked_once_while_the_program_rests() -> None:
+    tape = recorded_step().tape
+    number, leaf = next(iter(tape.parameters.items()))
+    assert not tape.is_settled
+    with tape.settled():
+        assert tape.is_settled
+        leaf.requires_grad_(False)
+        assert number in tape.parameters
+    assert number not in tape.parameters
+
+
+def test_an_operation_knows_its_kind_also_when_it_is_copied() -> None:
+    operation = recorded_step().tape.operations[0]
+    other = replace(operation, kind=torch.ops.aten.add_.Tensor)
+    assert other.name == "add_" and other.traits.written == ((0, "self"),)

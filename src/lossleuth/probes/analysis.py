@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
@@ -58,10 +59,12 @@ class Analysis:
         self.window = window
         self.memory = RunMemory() if memory is None else memory
         self._names = names
+        self._settled = ExitStack()
 
     def __enter__(self) -> Analysis:
         """Start to cache results."""
         self.window.shared = {}
+        self._settled.enter_context(self.window.tape.settled())
         return self
 
     def __exit__(
@@ -71,6 +74,7 @@ class Analysis:
         traceback: TracebackType | None,
     ) -> None:
         """Drop the cache: gradients take as much memory as the model."""
+        self._settled.close()
         self.window.shared = None
         self.window.replayed.clear()
 

@@ -39,7 +39,10 @@ def run_probes(window: Window, memory: RunMemory | None = None) -> RecordedStep:
     So is one that takes too long. Recorded steps of one run share a `memory`.
     """
     wanted = [probe for probe in probes() if not probe.without_autograd]
-    return _run(window, wanted, Analysis(window, memory), prepare=lambda: link_copies(window.tape))
+    left = (gradient for run in window.backwards for gradient in run.after.values())
+    gradients = [gradient for gradient in left if gradient is not None]
+    analysis = Analysis(window, memory)
+    return _run(window, wanted, analysis, prepare=lambda: link_copies(window.tape, gradients))
 
 
 def measure_true_loss(window: Window, memory: RunMemory | None = None) -> RecordedStep:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,6 +20,8 @@ EMPTY = frozenset(
 )
 # Their output shares memory with their input although the schema does not say so.
 _ALIASING = frozenset(("_unsafe_view", "lift_fresh", "_reshape_alias"))
+# Types of arguments that hold no tensor.
+PLAIN_TYPES = frozenset((int, float, bool, str, type(None), torch.dtype))
 # Namespaces whose derivatives belong to torch itself.
 _NATIVE = frozenset(("aten", "prims", "prim"))
 
@@ -92,12 +95,43 @@ def is_foreign(operation: OpOverload) -> bool:
     return operation.namespace not in _NATIVE
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """All of that about one operation, found with one look."""
+
+    name: str
+    written: tuple[tuple[int, str], ...]
+    is_view: bool
+    is_random: bool
+    is_fused_attention: bool
+
+
+@cache
+def traits_of(operation: OpOverload) -> Traits:
+    """What its schema says of an operation.
+
+    >>> traits_of(aten.transpose.int).is_view, traits_of(aten.add_.Tensor).written
+    (True, ((0, 'self'),))
+    """
+    return Traits(
+        name=short_name(operation),
+        written=written_arguments(operation),
+        is_view=is_view(operation),
+        is_random=is_random(operation),
+        is_fused_attention=is_fused_attention(operation),
+    )
+
+
 def tensors_in(values: Any) -> Iterator[Tensor]:
     """All tensors in nested lists, tuples and dictionaries."""
     if isinstance(values, Tensor):
         yield values
     elif isinstance(values, list | tuple):
         for value in values:
-            yield from tensors_in(value)
+            # Most arguments are numbers.
+            if type(value) not in PLAIN_TYPES:
+                yield from tensors_in(value)
     elif isinstance(values, dict):
-        yield from tensors_in(list(values.values()))
+        for value in values.values():
+            if type(value) not in PLAIN_TYPES:
+                yield from tensors_in(value)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from lossleuth.tape.op_schemas import short_name
+from lossleuth.tape.op_schemas import Traits, traits_of
+from lossleuth.tape.operation_index import OperationIndex, needed_positions
 from lossleuth.torch_internals import OpOverload
+
+# Answers to what tensors depend on that are kept. Picked by hand.
+MAX_KEPT_ANSWERS = 16
 
 
 class Ref(NamedTuple):
@@ -57,11 +62,14 @@ class Operation:
     function: int | None
     # Results that a replay takes from the recording: random numbers, choices, numbers read.
     recorded_results: tuple[Any, ...] | None = None
+    # Short name of the operation, and what its schema says: asked for too often to look it up.
+    name: str = field(init=False, repr=False, compare=False)
+    traits: Traits = field(init=False, repr=False, compare=False)
 
-    @property
-    def name(self) -> str:
-        """Short name of the operation."""
-        return short_name(self.kind)
+    def __post_init__(self) -> None:
+        """Look its kind up, once."""
+        self.traits = traits_of(self.kind)
+        self.name = self.traits.name
 
 
 @dataclass(slots=True)
@@ -118,8 +126,23 @@ class Tape:
 
     # Lines of the user's code, such as an optimizer's, that wrote to leaves between recordings.
     writers: dict[Place, None] = field(default_factory=dict)
-    # What `makers` found, and of how many operations.
+    # What was found out about the operations so far.
+    _index: OperationIndex = field(
+        default_factory=OperationIndex, init=False, repr=False, compare=False
+    )
     _makers: tuple[int, dict[int, Operation]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+    # What `needed_at` found lately.
+    _needed: dict[Any, list[Operation]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    # How to replay what was asked for lately.
+    plans: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # What replays have given while the tape is settled.
+    values: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # What `parameters` gives while nothing can change it.
+    _parameters: dict[int, Tensor] | None = field(
         default=None, init=False, repr=False, compare=False
     )
 
@@ -131,26 +154,77 @@ class Tape:
     @property
     def parameters(self) -> dict[int, Tensor]:
         """Leaves that require a gradient; one that was overwritten goes by its latest number."""
+        if self._parameters is not None:
+            return self._parameters
         latest = {id(t): i for i, t in self.leaves.items() if t.requires_grad and t.is_leaf}
         return {i: self.leaves[i] for i in latest.values()}
+
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """In this block the program does not run: what was found out stays true."""
+        self._parameters = None
+        self._parameters = self.parameters
+        try:
+            yield
+        finally:
+            self._parameters = None
+            self.values.clear()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether results may be kept: the program does not run, and somebody clears them."""
+        return self._parameters is not None
 
     def needed_for(
         self, wanted: Iterable[int], before: int | None = None, since: int = 0
     ) -> list[Operation]:
         """The operations between two points that these tensors depend on."""
-        needed = set(wanted)
-        groups = {self.groups[i] for i in needed}
-        kept: list[Operation] = []
-        for operation in reversed(self.operations[since:before]):
-            makes = any(i in needed for i in operation.outputs if i is not None)
-            writes = any(self.groups[i] in groups for i in operation.written)
-            if makes or writes:
-                kept.append(operation)
-                inputs = {*operation.inputs}
-                inputs |= {self.copies[i] for i in inputs if i in self.copies}
-                needed.update(inputs)
-                groups.update(self.groups[i] for i in inputs)
-        return kept[::-1]
+        end = len(self.operations) if before is None else min(before, len(self.operations))
+        return self.needed_at({end: wanted}, since)
+
+    def needed_at(self, points: Mapping[int, Iterable[int]], since: int = 0) -> list[Operation]:
+        """The operations that tensors depend on as they are before an operation, by its number.
+
+        Takes time in proportion to what is needed, not to the tape.
+        """
+        index, operations = self.index(), self.operations
+        asked = frozenset((at, frozenset(wanted)) for at, wanted in points.items())
+        key = asked, since, len(operations), frozenset(self.copies.items())
+        if key not in self._needed:
+            while len(self._needed) >= MAX_KEPT_ANSWERS:
+                del self._needed[next(iter(self._needed))]
+            found = needed_positions(
+                index, operations, self.groups, self.copies, dict(asked), since
+            )
+            self._needed[key] = [operations[i] for i in found]
+        return list(self._needed[key])
+
+    def newly_needed(
+        self, wanted: Iterable[int], before: int, covered: set[int]
+    ) -> list[Operation]:
+        """As `needed_for`, without operations that are `covered`; those found are from now on.
+
+        For many questions of which each is a part of the next: together they take one walk.
+        """
+        found = needed_positions(
+            self.index(), self.operations, self.groups, self.copies, {before: wanted}, 0, covered
+        )
+        covered.update(found)
+        return [self.operations[i] for i in found]
+
+    def replace_operation(self, operation: Operation) -> None:
+        """Put another operation in the place of the one with its number."""
+        self.operations[operation.number] = operation
+        self._index, self._makers = OperationIndex(), None
+        for answers in (self._needed, self.plans, self.values):
+            answers.clear()
+
+    def index(self) -> OperationIndex:
+        """Which operations make each tensor and write to each piece of memory, so far."""
+        if self._index.length > len(self.operations):
+            self._index = OperationIndex()
+        self._index.extend(self.operations, self.groups)
+        return self._index
 
     def fed_by_parameters(self, operations: Iterable[Operation]) -> set[int]:
         """Parameters, and everything that these operations compute from them."""
@@ -163,10 +237,7 @@ class Tape:
     def makers(self) -> dict[int, Operation]:
         """The operation that made each tensor first; cached until an operation is added."""
         if self._makers is None or self._makers[0] != len(self.operations):
-            found: dict[int, Operation] = {}
-            for operation in self.operations:
-                for number in operation.outputs:
-                    if number is not None:
-                        found.setdefault(number, operation)
+            first = self.index().makers
+            found = {number: self.operations[at[0]] for number, at in first.items()}
             self._makers = len(self.operations), found
         return self._makers[1]

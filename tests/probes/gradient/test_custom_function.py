@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from lossleuth.findings.gradient import CustomFunction
 from lossleuth.probes.gradient.custom_function import custom_functions
+from lossleuth.tape.replay import one_pass
 
 
 def swish(error: float) -> Any:
@@ -110,3 +112,47 @@ def test_values_that_do_not_repeat_are_untested_and_not_wrong() -> None:
     assert math.isnan(found.error)
     assert found.untested is not None
     assert "opaque" in found.untested
+
+
+def test_many_calls_are_judged_by_replaying_the_step_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[int] = []
+    attempt = one_pass.Pass.attempt
+    monkeypatch.setattr(
+        one_pass.Pass, "attempt", lambda self, op: done.append(1) or attempt(self, op)
+    )
+    cls = swish(0.0)
+
+    def repeated(times: int) -> Any:
+        def activation(x: Tensor) -> Tensor:
+            for _ in range(times):
+                x = cls.apply(x)
+            return x
+
+        return activation
+
+    counts = []
+    for times in (5, 10, 20):
+        found = truths(repeated(times))
+        assert len(found) == times
+        assert all(f.untested is None and f.error < 1e-6 for f in found)
+        counts.append(len(done))
+        done.clear()
+    # Each call costs the same, however many there are.
+    assert counts[2] - counts[1] == 2 * (counts[1] - counts[0])
+
+
+def test_calls_that_do_not_need_what_cannot_be_replayed_are_judged() -> None:
+    def plant(model: SmallModel) -> None:
+        cls = swish(0.0)
+        model.activation = lambda x: cls.apply(x) + cls.apply(2 * x) + cls.apply(x + 1)
+
+    window = recorded_step(change=plant)
+    tape = window.tape
+    assert len(tape.functions) == 3
+    broken = tape.operations[tape.functions[1].first - 1]
+    assert broken.name == "mul"
+    tape.replace_operation(replace(broken, args=(*broken.args, *broken.args)))
+    reasons = [f.untested for f in custom_functions(window)]
+    assert len(reasons) == 3
+    (reason,) = (reason for reason in reasons if reason is not None)
+    assert "at most 2 argument" in reason

@@ -13,9 +13,10 @@ from lossleuth.probes.gradient.backward_hook import backward_hooks
 from lossleuth.probes.gradient.gradient_truth import gradient_truth
 from lossleuth.probes.gradient.graph_cuts import graph_cuts
 from lossleuth.probes.gradient.reported_number import reported_numbers
+from lossleuth.tape.replay import gradients
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.gradients import (
-    MAX_BACKWARDS_KEPT,
+    MIN_BACKWARDS_KEPT,
     opened_gradients,
     replayed_gradients,
     shared_gradients,
@@ -100,12 +101,18 @@ def test_a_replay_that_fails_fails_for_all(replays: list[bool]) -> None:
     assert len(window.replayed) == 1
 
 
-def test_only_so_many_gradients_are_kept() -> None:
+@pytest.mark.parametrize(
+    ("room", "kept"), [(0, 2 * MIN_BACKWARDS_KEPT), (1 << 25, 3 * MIN_BACKWARDS_KEPT + 1)]
+)
+def test_only_so_many_gradients_are_kept(
+    room: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gradients, "MAX_NUMBERS_KEPT", room)
     window = recorded_step()
     run = window.backwards[0]
-    for i in range(3 * MAX_BACKWARDS_KEPT):
+    for i in range(3 * MIN_BACKWARDS_KEPT):
         window.replayed[i, True] = shared_gradients(window, run, float64=True)
         window.replayed.pop((id(run), True), None)
     shared_gradients(window, run, float64=True)
-    assert len(window.replayed) == 2 * MAX_BACKWARDS_KEPT
+    assert len(window.replayed) == kept
     assert (id(run), True) in window.replayed

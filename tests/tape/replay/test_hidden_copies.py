@@ -7,6 +7,8 @@ import torch
 from steps import SmallModel, recorded_step
 from torch import Tensor
 
+from lossleuth.tape.capture.dispatch import Capture
+from lossleuth.tape.replay import hidden_copies
 from lossleuth.tape.replay.hidden_copies import link_copies
 from lossleuth.tape.tape import Tape
 
@@ -52,3 +54,30 @@ def test_numbers_that_come_from_elsewhere_are_no_copies() -> None:
     # Too few to tell, or all the same: such stand anywhere.
     assert linked(lambda h: h + torch.tensor(h.mean().item())).copies == {}
     assert linked(lambda h: h + torch.zeros(3, 8, 16)).copies == {}
+
+
+def test_gradients_and_what_is_cleared_are_not_searched_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[int] = []
+    monkeypatch.setattr(hidden_copies, "_source", lambda _tape, i, *_: searched.append(i))
+    capture = Capture()
+    weight = torch.randn(3, 4, requires_grad=True)
+    old, kept = torch.randn(3, 4), torch.randn(3, 4)
+    with capture:
+        hidden = (weight * 2).exp()
+        loss = hidden.sum()
+        capture.pause()
+        loss.backward()
+        assert weight.grad is not None
+        gradient = weight.grad.clone()
+        capture.resume()
+        old.zero_()
+        number = capture.number_of(kept.add(1)) - 1
+        weight.grad.mul_(0.5)
+    link_copies(capture.tape, [gradient])
+    assert searched == [number]
+    searched.clear()
+    capture.tape.compared.clear()
+    link_copies(capture.tape)
+    assert len(searched) == 2

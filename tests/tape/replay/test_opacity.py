@@ -9,6 +9,7 @@ from steps import SmallModel, recorded_step
 from torch import Tensor
 
 from lossleuth.tape.replay.opacity import hidden_parameters, is_straight_through, opaque_calls
+from lossleuth.tape.tape import Operation
 
 
 class Plain(torch.autograd.Function):
@@ -73,3 +74,31 @@ def test_a_backward_that_passes_on_what_it_should_not_is_not_straight_through() 
             return x * 2
 
     assert hidden(Doubled.apply) == set()
+
+
+def test_many_functions_in_a_row_are_walked_back_once() -> None:
+    def in_a_row(h: Tensor) -> Tensor:
+        for _ in range(12):
+            h = Rounded.apply(h)  # type: ignore[no-untyped-call]  # untyped in torch
+        return h
+
+    def plant(model: SmallModel) -> None:
+        model.between = in_a_row
+
+    window = recorded_step(change=plant)
+    tape, run = window.tape, window.backwards[0]
+    walked: list[int] = []
+    newly_needed = tape.newly_needed
+
+    def counted(*asked: Any) -> list[Operation]:
+        found = newly_needed(*asked)
+        walked.extend(op.number for op in found)
+        return found
+
+    tape.newly_needed = counted  # type: ignore[method-assign]  # counted
+    found = hidden_parameters(tape, [root for root in run.roots if root is not None], run.at)
+    assert len(tape.functions) == 12
+    assert len(walked) == len(set(walked)) > 24
+    assert "qkv.weight" in {window.names[number] for number in found}
+    # The first reason stays.
+    assert len(set(found.values())) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,8 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lossleuth.tape.capture.dispatch import Capture
+from lossleuth.tape.replay import one_pass
 from lossleuth.tape.replay.replay import Cuts, Replay
-from lossleuth.tape.tape import Tape
+from lossleuth.tape.tape import Operation, Tape
 
 
 def record(program: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tape, int, int]:
@@ -179,3 +181,82 @@ def test_a_leaf_from_inference_mode_can_be_differentiated() -> None:
         made = torch.ones(3)
     leaf = Replay(Tape(), float64=False).leaf(made)
     assert torch.autograd.grad(leaf.square().sum(), leaf)[0].tolist() == [2, 2, 2]
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of all operations that replays carry out."""
+    names: list[str] = []
+    attempt = one_pass.Pass.attempt
+
+    def counted(self: Any, operation: Operation) -> None:
+        names.append(operation.name)
+        attempt(self, operation)
+
+    monkeypatch.setattr(one_pass.Pass, "attempt", counted)
+    return names
+
+
+def test_one_replay_shows_tensors_at_many_points(done: list[str]) -> None:
+    capture = Capture()
+    points: dict[int, list[int]] = {}
+    expected: dict[int, list[Tensor]] = {}
+    with capture:
+        x = torch.arange(6.0).reshape(2, 3)
+        total = torch.zeros(2, 3)
+        for i in range(10):
+            y = x * i
+            total.add_(y)
+            at = len(capture.tape.operations)
+            points[at] = [capture.number_of(y), capture.number_of(total)]
+            expected[at] = [y.clone(), total.clone()]
+    seen: dict[int, list[Tensor]] = {}
+
+    def look(at: int, values: dict[int, Tensor]) -> None:
+        seen[at] = [values[number].clone() for number in points[at]]
+
+    replay = Replay(capture.tape, float64=False, gradients=False)
+    replay.at_points(points, look)
+    assert list(seen) == sorted(points)
+    for at, values in expected.items():
+        assert all(torch.equal(a, b) for a, b in zip(seen[at], values, strict=True))
+    # What they start from, ten products and ten sums.
+    assert len(done) == 3 + 20
+
+
+def test_what_was_replayed_is_not_replayed_again_while_the_tape_is_settled(
+    done: list[str],
+) -> None:
+    tape, _, made = record(lambda x: (x.exp() * 2).sum(), torch.randn(4, 4))
+    with tape.settled():
+        first = Replay(tape, gradients=False).run([made])[made]
+        once = len(done)
+        # Nothing is dropped and nothing is chosen: all the same.
+        for same in (
+            Replay(tape, gradients=False),
+            Replay(tape, gradients=False, dropout=False, replay_choices=False),
+        ):
+            assert torch.equal(same.run([made], before=len(tape.operations))[made], first)
+        assert len(done) == once == 3
+        Replay(tape, gradients=False, float64=False).run([made])
+        Replay(tape).run([made])
+        assert len(done) == 3 * once
+    assert not tape.values
+    Replay(tape, gradients=False).run([made])
+    assert len(done) == 4 * once
+
+
+def test_other_leaves_dropout_and_choices_are_no_repetition() -> None:
+    def program(x: Tensor) -> Tensor:
+        return (F.dropout(x, 0.5) + x.topk(1, -1).indices).sum()
+
+    x = torch.randn(4, 4)
+    tape, given, made = record(program, x)
+    with tape.settled():
+        plain = Replay(tape, gradients=False).run([made])[made]
+        whole = Replay(tape, gradients=False, dropout=False).run([made])[made]
+        leaves = {given: -x.double()}
+        other = Replay(tape, gradients=False).run([made], leaves=leaves)[made]
+        chosen = Replay(tape, gradients=False, replay_choices=False)
+        free = chosen.run([made], leaves=leaves)[made]
+    assert len({float(v) for v in (plain, whole, other, free)}) == 4

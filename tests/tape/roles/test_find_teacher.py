@@ -22,8 +22,10 @@ from steps import VOCABULARY, recorded_step, shifted_loss
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lossleuth.tape.roles import find_teacher
 from lossleuth.tape.roles.find_teacher import Lesson, find_lessons
 from lossleuth.tape.roles.roles import find_roles
+from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Window
 
 
@@ -94,6 +96,38 @@ def test_a_hidden_layer_as_wide_as_the_vocabulary_is_no_head() -> None:
         lesson.teacher.logits
         == [o for o in made if o is not None and window.tape.layouts[o].shape[-1] == VOCABULARY][1]
     )
+
+
+def test_hidden_layers_as_wide_as_the_vocabulary_are_not_followed_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    followed: list[int] = []
+    flow = find_teacher._Flow
+
+    def counted(tape: Tape, operations: list[Operation], head: int) -> object:
+        followed.append(len(operations))
+        return flow(tape, operations, head)
+
+    monkeypatch.setattr(find_teacher, "_Flow", counted)
+    model = master()
+    wide = nn.Linear(VOCABULARY, VOCABULARY)
+
+    def teach(layers: int) -> Window:
+        def teacher(tokens: Tensor) -> Tensor:
+            h: Tensor = model(tokens)
+            for _ in range(layers):
+                h = wide(h.relu())
+            return h
+
+        return taught(teacher=teacher)
+
+    counts = []
+    for layers in (2, 20):
+        assert len(lessons_in(teach(layers))) == 1
+        counts.append(list(followed))
+        followed.clear()
+    # The student's scores and the teacher's, each with what comes after them.
+    assert len(counts[0]) == 2 and counts[0] == counts[1]
 
 
 def test_without_a_teacher_there_is_no_lesson() -> None:

@@ -7,6 +7,8 @@ of the operations that its forward really did, taken by torch in float64.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -24,32 +26,36 @@ from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.tape import FunctionCall, Ref, Tape
 from lossleuth.tape.window import Window
 
+# Of a call by its inputs, or the reason why it is not known.
+Derivative = dict[int, Tensor] | CannotReplay
+
 
 def custom_functions(window: Window) -> list[CustomFunction]:
     """All calls whose backward ran, the worst first."""
     tape = window.tape
     opaque = opaque_calls(tape)
-    found = [
-        _truth(tape, call, opaque=i in opaque)
-        for i, call in enumerate(tape.functions)
-        if call.given is not None
-    ]
+    calls = {i: call for i, call in enumerate(tape.functions) if call.given is not None}
+    plain = {i: call for i, call in calls.items() if i not in opaque}
+    true = _derivatives(tape, plain, float64=True)
+    noisy = _derivatives(tape, plain, float64=False)
+    found = [_truth(tape, call, true.get(i), noisy.get(i)) for i, call in calls.items()]
     return sorted(found, key=lambda f: -f.error if math.isfinite(f.error) else 0.0)
 
 
-def _truth(tape: Tape, call: FunctionCall, *, opaque: bool) -> CustomFunction:
+def _truth(
+    tape: Tape, call: FunctionCall, exact: Derivative | None, rounded: Derivative | None
+) -> CustomFunction:
+    """Judge one call by its derivatives; one that has none is opaque."""
     file, line = _source(call)
     reason = None
     try:
-        if opaque:
+        if exact is None or rounded is None:
             error, floor, reason = _by_differences(tape, call)
             if reason is None:
                 return CustomFunction(call.name, file, line, error, floor)
             reason = f"opaque at {file}:{line}: {reason}"
         else:
-            gave = _by_input(call)
-            true = _derivative(tape, call, float64=True)
-            noisy = _derivative(tape, call, float64=False)
+            gave, true, noisy = _by_input(call), _known(exact), _known(rounded)
             size = norm(true.values())
             errors = [distance(gave.get(i), true[i]) for i in true]
             floors = [distance(noisy.get(i), true[i]) for i in true]
@@ -119,22 +125,74 @@ def _by_input(call: FunctionCall) -> dict[int, Tensor | None]:
     return found
 
 
-def _derivative(tape: Tape, call: FunctionCall, *, float64: bool) -> dict[int, Tensor]:
+def _known(found: Derivative) -> dict[int, Tensor]:
+    if isinstance(found, CannotReplay):
+        raise found
+    return found
+
+
+def _derivatives(
+    tape: Tape, calls: Mapping[int, FunctionCall], *, float64: bool
+) -> dict[int, Derivative]:
+    """The derivative of each call by its inputs, or why there is none.
+
+    The inputs of all of them come from one replay of the step.
+    """
+    found: dict[int, Derivative] = {}
+    by_place: dict[int, list[int]] = {}
+    points: dict[int, set[int]] = {}
+    for i, call in calls.items():
+        by_place.setdefault(call.first, []).append(i)
+        points.setdefault(call.first, set()).update(call.inputs, _others(tape, call))
+
+    def look(at: int, values: dict[int, Tensor]) -> None:
+        for i in by_place.pop(at):
+            found[i] = _attempted(tape, calls[i], values, float64=float64)
+
     before = Replay(tape, float64=float64, gradients=False)
+    # Where an operation cannot be replayed, calls behind it may not need it.
+    with suppress(CannotReplay):
+        before.at_points(points, look)
+    for at, left in by_place.items():
+        for i in left:
+            try:
+                values = before.run(sorted({*calls[i].inputs, *_others(tape, calls[i])}), before=at)
+            except CannotReplay as reason:
+                found[i] = reason
+            else:
+                found[i] = _attempted(tape, calls[i], values, float64=float64)
+    return found
+
+
+def _attempted(
+    tape: Tape, call: FunctionCall, values: dict[int, Tensor], *, float64: bool
+) -> Derivative:
+    with neutral(float64=False, gradients=True):
+        try:
+            return _derivative(tape, call, values, float64=float64)
+        except CannotReplay as reason:
+            return reason
+
+
+def _others(tape: Tape, call: FunctionCall) -> set[int]:
+    """Tensors that the forward reaches without being given them."""
+    segment = tape.operations[call.first : call.last + 1]
+    own = {o for operation in segment for o in operation.outputs} | {*call.inputs}
+    return {i for op in segment for i in op.inputs if i not in own and i not in tape.leaves}
+
+
+def _derivative(
+    tape: Tape, call: FunctionCall, values: dict[int, Tensor], *, float64: bool
+) -> dict[int, Tensor]:
+    """The derivative of a call by its inputs, whose values are given with what else it uses."""
     inputs = list(dict.fromkeys(call.inputs))
-    values = before.run(inputs, before=call.first)
     replay = Replay(tape, float64=float64, cuts=Cuts.OPENED)
     leaves: dict[int, Tensor] = {}
     with torch.inference_mode(mode=False):
         for number in inputs:
             value = values[number].detach().clone()
             leaves[number] = value.requires_grad_() if value.is_floating_point() else value
-    # Tensors that the forward reaches without being given them.
-    segment = tape.operations[call.first : call.last + 1]
-    made = {o for operation in segment for o in operation.outputs}
-    others = {i for op in segment for i in op.inputs} - made - set(inputs) - set(tape.leaves)
-    if others:
-        leaves |= before.run(list(others), before=call.first)
+    leaves |= {i: values[i] for i in _others(tape, call) if i in values}
     given = call.given or []
     wanted = {
         number: given[position]

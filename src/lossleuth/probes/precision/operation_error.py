@@ -14,12 +14,13 @@ import torch
 
 from lossleuth.findings.precision import OperationError
 from lossleuth.probes.probe import Probe
-from lossleuth.tape.op_schemas import EMPTY, is_random, is_view, tensors_in
+from lossleuth.tape.op_schemas import EMPTY, tensors_in
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 
+vector_norm = torch.linalg.vector_norm
 # Operations that are reported, the worst ones. Picked by hand.
 MAX_OPERATIONS = 10
 
@@ -31,7 +32,8 @@ def operation_errors(window: Window, run: Backward) -> list[OperationError]:
     def each(
         operation: Operation, _args: tuple[Any, ...], result: Any, recorded: Callable[[], Any]
     ) -> None:
-        skipped = is_view(operation.kind) or is_random(operation.kind) or bool(operation.written)
+        traits = operation.traits
+        skipped = traits.is_view or traits.is_random or bool(operation.written)
         skipped = skipped or operation.name in EMPTY
         # A change of type has no error of its own where it widens.
         skipped = skipped or (operation.name == "_to_copy" and _widens(window.tape, operation))
@@ -41,8 +43,8 @@ def operation_errors(window: Window, run: Backward) -> list[OperationError]:
         low = next(iter(tensors_in(recorded())), None)
         if low is None or low.shape != wide[0].shape:
             return
-        size = float(wide[0].norm())
-        error = float((low.double() - wide[0]).norm()) / size if size else 0.0
+        size = float(vector_norm(wide[0]))
+        error = float(vector_norm(low.double() - wide[0])) / size if size else 0.0
         if math.isfinite(error):
             dtype = str(window.tape.layouts[operation.outputs[0]].dtype).removeprefix("torch.")
             found.append(OperationError(*where(operation), dtype, error))

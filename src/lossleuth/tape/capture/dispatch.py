@@ -19,9 +19,15 @@ from lossleuth.tape.capture.compiler_marks import never_compile
 from lossleuth.tape.capture.memory import READ, kept_results, memory_of, seen_alike, written_tensors
 from lossleuth.tape.capture.own_work import OwnWork
 from lossleuth.tape.capture.source_frames import custom_function, in_own_optimizer, place_of
-from lossleuth.tape.op_schemas import EMPTY, is_view, short_name, tensors_in
+from lossleuth.tape.op_schemas import EMPTY, PLAIN_TYPES, Traits, tensors_in, traits_of
 from lossleuth.tape.tape import FunctionCall, Layout, Operation, Read, Ref, Tape
-from lossleuth.torch_internals import OpOverload, TorchDispatchMode, forward_class, gradient_hooks
+from lossleuth.torch_internals import (
+    OpOverload,
+    TorchDispatchMode,
+    forward_class,
+    gradient_hooks,
+    plain_dispatch,
+)
 
 aten = torch.ops.aten
 # Whole numbers are cheap to copy, and programs fill buffers with them behind torch's back.
@@ -120,8 +126,9 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         if memory is not None:
             there = self._memory.setdefault(memory, [])
             there.append((reference, number))
-            # The first is what the others are views of.
-            del there[1:-MOST_NAMES]
+            if len(there) > MOST_NAMES + 1:
+                # The first is what the others are views of.
+                del there[1:-MOST_NAMES]
         return number
 
     def _owner(self, tensor: Tensor) -> int | None:
@@ -145,13 +152,22 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
     def _alias(self, tensor: Tensor, twin: int) -> int:
         """The same memory under another name, as `.data` gives it, without any operation."""
         number = self._enter(tensor, twin)
-        self._append(
-            kind=aten.alias.default,
-            args=(Ref(twin),),
-            kwargs={},
-            inputs=(twin,),
-            requires_grad=(False,),
-            outputs=(number,),
+        place, _ = place_of()
+        self.tape.operations.append(
+            Operation(
+                number=len(self.tape.operations),
+                kind=aten.alias.default,
+                args=(Ref(twin),),
+                kwargs={},
+                inputs=(twin,),
+                requires_grad=(False,),
+                outputs=(number,),
+                several=False,
+                written=(),
+                place=place,
+                module=self.modules[-1] if self.modules else None,
+                function=None,
+            )
         )
         return number
 
@@ -169,15 +185,11 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         kwargs = kwargs or {}
         if self.own.depth:
             return func(*args, **kwargs)
-        writes = written_tensors(func, args, kwargs)
+        traits = traits_of(func)
+        writes = written_tensors(func, args, kwargs) if traits.written else []
         if self._paused:
             for tensor in writes:
-                self._save_before_write(tensor)
-                owner = self.known(tensor)
-                owner = self._owner(tensor) if owner is None else owner
-                if owner is not None:
-                    self._overwritten.add(self.tape.groups[owner])
-                    self._note_writer(self.tape.groups[owner])
+                self._note_write(tensor)
             return func(*args, **kwargs)
         if torch.is_inference_mode_enabled():
             # Without autograd to take them apart, operations come here as they were called.
@@ -185,68 +197,76 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
                 parts = func.decompose(*args, **kwargs)
             if parts is not NotImplemented:
                 return parts
-        inputs = list(tensors_in((args, kwargs)))
-        numbers = tuple(map(self.number_of, inputs))
-        requires_grad = tuple(tensor.requires_grad for tensor in inputs)
+        inputs = [*tensors_in(args), *tensors_in(kwargs)]
+        numbers = tuple([self.number_of(tensor) for tensor in inputs])
+        requires_grad = tuple([tensor.requires_grad for tensor in inputs])
         for tensor, number in zip(inputs, numbers, strict=True):
-            self.note_function_output(tensor, number)
-            self.note_hooks(tensor, number)
-            if self._unwritten and not is_view(func):
-                self._meet_unwritten(tensor, number, writes)
+            self._note_input(traits, tensor, number, writes)
         for tensor in writes:
             self._save_before_write(tensor)
-        recorded = {"args": self._encoded(args), "kwargs": self._encoded(kwargs)}
-        function = self._function_call()
+        known = {id(tensor): number for tensor, number in zip(inputs, numbers, strict=True)}
+        encoded = tuple([_encoded(value, known) for value in args])
+        named = {name: _encoded(value, known) for name, value in kwargs.items()} if kwargs else {}
+        function, (place, by_user) = self._function_call(), place_of()
         out = func(*args, **kwargs)
         several = isinstance(out, list | tuple)
         results = tuple(out) if several else (out,)
-        outputs = tuple(self._output(func, t, numbers) for t in results)
-        written = tuple(map(self.number_of, writes))
-        self._unwritten.difference_update(self.tape.groups[i] for i in written)
-        if short_name(func) in EMPTY and outputs[0] is not None and out.numel():
-            self._unwritten.add(self.tape.groups[outputs[0]])
-        operation = self._append(
+        operation = Operation(
+            number=-1,
             kind=func,
-            **recorded,
+            args=encoded,
+            kwargs=named,
             inputs=numbers,
             requires_grad=requires_grad,
-            outputs=outputs,
+            outputs=tuple([self._output(traits, t, numbers) for t in results]),
             several=several,
-            written=written,
+            written=tuple([self.number_of(tensor) for tensor in writes]),
+            place=place,
+            module=self.modules[-1] if self.modules else None,
             function=function,
+            recorded_results=kept_results(func, inputs, results),
         )
-        operation.recorded_results = kept_results(func, inputs, results)
+        # Last: a tensor that is met under another name is an operation of its own before this one.
+        operation.number = len(self.tape.operations)
+        self.tape.operations.append(operation)
+        self._note_memory(operation, out)
         if func is READ:
-            place, by_user = place_of()
-            read = Read(numbers[0], out, place, by_user, operation.number)
-            self.tape.reads.append(read)
+            self.tape.reads.append(Read(numbers[0], out, place, by_user, operation.number))
         return out
 
-    def _append(self, **fields: Any) -> Operation:
-        place, _ = place_of()
-        given: dict[str, Any] = {"several": False, "written": (), "function": None} | fields
-        module = self.modules[-1] if self.modules else None
-        number = len(self.tape.operations)
-        operation = Operation(number=number, place=place, module=module, **given)
-        self.tape.operations.append(operation)
-        return operation
+    def _note_write(self, tensor: Tensor) -> None:
+        """Something is written to while nothing is recorded."""
+        self._save_before_write(tensor)
+        owner = self.known(tensor)
+        owner = self._owner(tensor) if owner is None else owner
+        if owner is not None:
+            self._overwritten.add(self.tape.groups[owner])
+            self._note_writer(self.tape.groups[owner])
 
-    def _output(self, func: OpOverload, tensor: Any, inputs: tuple[int, ...]) -> int | None:
+    def _note_input(
+        self, traits: Traits, tensor: Tensor, number: int, writes: list[Tensor]
+    ) -> None:
+        if self.tape.functions:
+            self.note_function_output(tensor, number)
+        self.note_hooks(tensor, number)
+        if self._unwritten and not traits.is_view:
+            self._meet_unwritten(tensor, number, writes)
+
+    def _note_memory(self, operation: Operation, out: Any) -> None:
+        """Remember memory that nobody has written to yet."""
+        if operation.written and self._unwritten:
+            self._unwritten.difference_update(self.tape.groups[i] for i in operation.written)
+        made = operation.outputs[0] if operation.outputs else None
+        if operation.name in EMPTY and made is not None and out.numel():
+            self._unwritten.add(self.tape.groups[made])
+
+    def _output(self, traits: Traits, tensor: Any, inputs: tuple[int, ...]) -> int | None:
         if not isinstance(tensor, Tensor):
             return None
         found = self.known(tensor)
         if found is not None:
             return found
-        return self._enter(tensor, inputs[0] if inputs and is_view(func) else None)
-
-    def _encoded(self, value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return Ref(self.number_of(value))
-        if isinstance(value, list | tuple):
-            return type(value)(self._encoded(item) for item in value)
-        if isinstance(value, dict):
-            return {key: self._encoded(item) for key, item in value.items()}
-        return value
+        return self._enter(tensor, inputs[0] if inputs and traits.is_view else None)
 
     def _save_before_write(self, tensor: Tensor) -> None:
         owner = self.known(tensor)
@@ -289,11 +309,13 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         if self._call[0] is not frame:
             arguments = tuple(frame.f_locals.get("args", ()))
             cls = frame.f_locals.get("cls")
-            inputs = tuple(self.number_of(t) for t in tensors_in(arguments))
+            given = list(tensors_in(arguments))
+            inputs = tuple(self.number_of(t) for t in given)
             place, _ = place_of(frame)
             name = getattr(cls, "__name__", "?")
             first = len(self.tape.operations)
-            encoded = self._encoded(arguments)
+            known = {id(tensor): number for tensor, number in zip(given, inputs, strict=True)}
+            encoded = _encoded(arguments, known)
             calls.append(FunctionCall(name, place, cls, encoded, inputs, first))
             self._call = (frame, len(calls) - 1)
         call = calls[self._call[1]]
@@ -325,3 +347,19 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
     def _made_by(self, call: FunctionCall, number: int) -> bool:
         made = self.tape.operations[call.first : call.last + 1]
         return any(number in operation.outputs for operation in made)
+
+
+def _encoded(value: Any, numbers: dict[int, int]) -> Any:
+    """A value with references in place of tensors, whose numbers are given by `id`."""
+    if type(value) in PLAIN_TYPES:
+        return value
+    if isinstance(value, Tensor):
+        return Ref(numbers[id(value)])
+    if isinstance(value, list | tuple):
+        return type(value)([_encoded(item, numbers) for item in value])
+    if isinstance(value, dict):
+        return {key: _encoded(item, numbers) for key, item in value.items()}
+    return value
+
+
+Capture.__torch_dispatch__ = plain_dispatch(Capture)  # type: ignore[method-assign]  # as written

@@ -9,7 +9,7 @@ import torch
 from lossleuth.tape.capture.compiler_marks import never_compile
 from lossleuth.tape.capture.dispatch import Capture
 from lossleuth.tape.op_schemas import tensors_in
-from lossleuth.torch_internals import OpOverload
+from lossleuth.torch_internals import OpOverload, plain_dispatch
 
 
 class PatientCapture(Capture):  # type: ignore[no-untyped-call]  # untyped base
@@ -34,3 +34,6 @@ class PatientCapture(Capture):  # type: ignore[no-untyped-call]  # untyped base
                 return func(*args, **(kwargs or {}))
             self.waiting = False
         return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+PatientCapture.__torch_dispatch__ = plain_dispatch(PatientCapture)  # type: ignore[method-assign]  # as written

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lossleuth.tape.op_schemas import is_fused_attention, is_random, written_arguments
+from lossleuth.tape.op_schemas import traits_of
 from lossleuth.torch_internals import OpOverload, memory_key
 
 READ = torch.ops.aten._local_scalar_dense.default
@@ -18,7 +18,7 @@ def written_tensors(
 ) -> list[Tensor]:
     """The tensors that an operation with these arguments writes to."""
     found: list[Any] = []
-    for position, name in written_arguments(func):
+    for position, name in traits_of(func).written:
         value = args[position] if position < len(args) else kwargs.get(name)
         found.extend(value if isinstance(value, list | tuple) else (value,))
     return [value for value in found if isinstance(value, Tensor)]
@@ -28,16 +28,18 @@ def kept_results(func: OpOverload, inputs: list[Tensor], results: tuple[Any, ...
     """Results that must be those of the recording whenever the operation is done again."""
     if func is READ:
         return results
+    traits = traits_of(func)
     # Attention draws its mask inside, where nobody can see it: its results would not help.
-    if is_random(func) and not is_fused_attention(func):
+    if traits.is_random and not traits.is_fused_attention:
         return tuple(r.detach().clone() if isinstance(r, Tensor) else r for r in results)
+    if not any(isinstance(r, Tensor) and _is_discrete(r) for r in results):
+        return None
     if any(tensor.is_floating_point() for tensor in inputs):
         # A choice, such as the largest of some numbers, may fall differently in other precision.
-        chosen = tuple(
+        return tuple(
             r.detach().clone() if isinstance(r, Tensor) and _is_discrete(r) else None
             for r in results
         )
-        return chosen if any(c is not None for c in chosen) else None
     return None
 
 

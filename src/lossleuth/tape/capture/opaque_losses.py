@@ -90,7 +90,7 @@ def _put(
         "kwargs": {},
         "recorded_results": None,
     }
-    tape.operations[at - 1] = replace(
+    log_softmax = replace(
         maker,
         **empty,
         number=at - 1,
@@ -100,7 +100,7 @@ def _put(
         requires_grad=(True,),
         outputs=(logs,),
     )
-    tape.operations[at] = replace(
+    nll = replace(
         maker,
         **(empty | {"several": True}),
         kind=aten.nll_loss_forward.default,
@@ -109,6 +109,8 @@ def _put(
         requires_grad=(True, False),
         outputs=(maker.outputs[0], weight),
     )
+    for operation in (log_softmax, nll):
+        tape.replace_operation(operation)
 
 
 def value_of(tensor: Tensor | None) -> float:

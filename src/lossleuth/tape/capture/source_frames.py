@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import torch
 
@@ -17,7 +17,12 @@ from lossleuth.tape.tape import Place
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _OURS = str(Path(lossleuth.__file__).parent) + os.sep
 _OPTIMIZERS = str(Path(torch.__file__).parent / "optim") + os.sep
-_APPLY = str(Path(torch.__file__).parent / "autograd" / "function.py")
+# Where custom functions are called from: forward, and backward.
+_APPLY: CodeType = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]  # of a class method
+_APPLY_BACK: CodeType = torch.autograd.function.BackwardCFunction.apply.__code__
+# Places by code and instruction, with the code itself, so that its address stays its own: looking
+# a line up takes a walk through all lines of its function.
+_places: dict[tuple[int, int], tuple[CodeType, Place]] = {}
 
 
 def place_of(frame: FrameType | None = None) -> tuple[Place | None, bool]:
@@ -30,11 +35,20 @@ def place_of(frame: FrameType | None = None) -> tuple[Place | None, bool]:
     while at is not None:
         name = at.f_code.co_filename
         if not is_library(name):
-            return Place(name, at.f_lineno), library is None
+            return _place(at), library is None
         if library is None and not name.startswith((_TORCH, _OURS, "<")):
-            library = Place(name, at.f_lineno)
+            library = _place(at)
         at = at.f_back  # type: ignore[assignment]  # None ends the walk
     return library, False
+
+
+def _place(frame: FrameType) -> Place:
+    code = frame.f_code
+    key = id(code), frame.f_lasti
+    found = _places.get(key)
+    if found is None or found[0] is not code:
+        found = _places[key] = code, Place(code.co_filename, frame.f_lineno)
+    return found[1]
 
 
 def in_own_optimizer() -> bool:
@@ -52,7 +66,7 @@ def custom_function() -> FrameType | None:
     at: FrameType | None = sys._getframe(1)
     while at is not None:
         code = at.f_code
-        if code.co_filename == _APPLY and code.co_name == "apply":
+        if code is _APPLY or code is _APPLY_BACK:
             return at
         at = at.f_back
     return None

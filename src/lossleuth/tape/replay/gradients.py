@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,9 +12,10 @@ from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.tape import Tape
 from lossleuth.tape.window import Backward, Gradients, Window, dense
 
-# Backward passes whose gradients are kept at a time. Each takes twice the memory of the model.
-# Picked by hand.
-MAX_BACKWARDS_KEPT = 4
+# Backward passes whose gradients are kept at a time; more are kept as long as all of them have no
+# more numbers than this (256 MB in float64). Picked by hand.
+MIN_BACKWARDS_KEPT = 4
+MAX_NUMBERS_KEPT = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,18 @@ def shared_gradients(window: Window, run: Backward, *, float64: bool) -> Replaye
             kept[key] = _replayed(window.tape, run, float64, Cuts.KEPT, window.between(run))
         except CannotReplay as reason:
             kept[key] = reason
-        while len(kept) > 2 * MAX_BACKWARDS_KEPT:
+        while len(kept) > 2 * MIN_BACKWARDS_KEPT and _numbers(kept.values()) > MAX_NUMBERS_KEPT:
             del kept[next(iter(kept))]
     found = kept[key]
     if isinstance(found, CannotReplay):
         raise found
     assert isinstance(found, Replayed)
     return found
+
+
+def _numbers(kept: Iterable[Replayed | CannotReplay]) -> int:
+    found = [replayed.gradients.values() for replayed in kept if isinstance(replayed, Replayed)]
+    return sum(g.numel() for gradients in found for g in gradients if g is not None)
 
 
 def opened_gradients(window: Window, run: Backward) -> Gradients:

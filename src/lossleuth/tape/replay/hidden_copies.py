@@ -7,7 +7,8 @@ that thing. Once linked, what depends on what is known again, and where gradient
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -22,13 +23,18 @@ MIN_ELEMENTS_COMPARED = 8
 # Results that are compared with a leaf element by element, the latest first: each costs a replay.
 # Picked by hand.
 MAX_RESULTS_COMPARED = 8
+# Operations that leave nothing of what was there.
+CLEARS = frozenset(("zero_", "fill_", "_foreach_zero_"))
 # Distance of a copy from its source, as a share of their norm. Float32 rounds by 6e-8: room for a
 # change of type in between.
 MAX_RELATIVE_DISTANCE = 1e-5
 
 
-def link_copies(tape: Tape) -> None:
-    """Find such leaves and note what each is a copy of. Each leaf is examined once."""
+def link_copies(tape: Tape, gradients: Iterable[Tensor] = ()) -> None:
+    """Find such leaves and note what each is a copy of. Each leaf is examined once.
+
+    A leaf that is one of the `gradients` that backward passes have left is no copy.
+    """
     first_use = _first_uses(tape)
     uses = {
         number: use
@@ -39,6 +45,13 @@ def link_copies(tape: Tape) -> None:
     }
     tape.compared.update(uses)
     values = {number: value for number in uses if (value := _value(tape, number)) is not None}
+    if values:
+        known = _by_size(gradients)
+        values = {
+            number: value
+            for number, value in values.items()
+            if not any(_is_same(value, gradient) for gradient in known.get(value.numel(), ()))
+        }
     sizes = {value.numel() for value in values.values()}
     fed = tape.fed_by_parameters(tape.operations)
     marks = _marks(tape, fed, sizes, max(uses.values(), default=0)) if values else []
@@ -63,6 +76,20 @@ def _value(tape: Tape, leaf: int) -> Tensor | None:
     return value if size and math.isfinite(size) and float(value.std()) else None
 
 
+def _by_size(tensors: Iterable[Tensor]) -> dict[int, list[Tensor]]:
+    found: dict[int, list[Tensor]] = {}
+    for tensor in tensors:
+        if not tensor.is_sparse:
+            found.setdefault(tensor.numel(), []).append(tensor)
+    return found
+
+
+def _is_same(value: Tensor, gradient: Tensor) -> bool:
+    flat = gradient.reshape(-1)
+    # The first number nearly always tells.
+    return float(flat[0]) == float(value[0]) and bool((flat == value).all())
+
+
 class _Mark(NamedTuple):
     """A summary of a result: enough to see that it differs from a leaf."""
 
@@ -85,11 +112,10 @@ def _marks(tape: Tape, fed: set[int], sizes: set[int], before: int) -> list[_Mar
                 assert number is not None
                 found.append(_Mark(operation.number, number, value.numel(), *_mark(value)))
 
-    wanted = [o for op in tape.operations[:before] for o in op.outputs if o in fed]
+    made = (o for op in tape.operations[:before] for o in op.outputs if o is not None)
+    wanted = [o for o in made if o in fed and math.prod(tape.layouts[o].shape) in sizes]
     try:
-        Replay(tape, float64=False, gradients=False).run(
-            [o for o in wanted if o is not None], before=before, each=each
-        )
+        Replay(tape, float64=False, gradients=False).run(wanted, before=before, each=each)
     except CannotReplay:
         return []
     return found
@@ -97,8 +123,12 @@ def _marks(tape: Tape, fed: set[int], sizes: set[int], before: int) -> list[_Mar
 
 def _mark(value: Tensor) -> tuple[float, float]:
     flat = value.detach().double().reshape(-1)
-    direction = torch.arange(flat.numel(), dtype=torch.float64).cos()
-    return float(flat.norm()), float(flat @ direction)
+    return float(torch.linalg.vector_norm(flat)), float(flat @ _direction(flat.numel()))
+
+
+@lru_cache(maxsize=1)
+def _direction(length: int) -> Tensor:
+    return torch.arange(length, dtype=torch.float64).cos()
 
 
 def _source(tape: Tape, leaf: int, value: Tensor, use: int, marks: Sequence[_Mark]) -> int | None:
@@ -126,8 +156,11 @@ def _source(tape: Tape, leaf: int, value: Tensor, use: int, marks: Sequence[_Mar
 
 
 def _first_uses(tape: Tape) -> dict[int, int]:
-    found: dict[int, int] = {}
+    """The first operation that uses each tensor; none where that only overwrites it."""
+    found: dict[int, int | None] = {}
     for operation in tape.operations:
         for number in operation.inputs:
-            found.setdefault(number, operation.number)
-    return found
+            if number not in found:
+                cleared = operation.name in CLEARS and number in operation.written
+                found[number] = None if cleared else operation.number
+    return {number: at for number, at in found.items() if at is not None}

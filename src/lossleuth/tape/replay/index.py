@@ -18,13 +18,8 @@ class Index:
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
-        self._makers: dict[int, list[int]] = {}
-        self._writers: dict[int, list[int]] = {}
-        for operation in tape.operations:
-            for number in {o for o in operation.outputs if o is not None}:
-                self._makers.setdefault(number, []).append(operation.number)
-            for group in {tape.groups[i] for i in operation.written}:
-                self._writers.setdefault(group, []).append(operation.number)
+        index = tape.index()
+        self._makers, self._writers = index.makers, index.writers
 
     def maker(self, number: int) -> Operation | None:
         """The operation that made a tensor first."""
@@ -39,6 +34,8 @@ class Index:
         Tensors among `stops` are taken as given: what they were made of is left out.
         """
         tape = self.tape
+        if not stops:
+            return _renumbered(tape, [op.number for op in tape.needed_for(wanted, before)])
         end = len(tape.operations) if before is None else before
         kept: set[int] = set()
         # Up to which operation each tensor has been followed back.

@@ -20,19 +20,21 @@ STEPS = frozenset(
 def hidden_parameters(tape: Tape, roots: list[int], before: int) -> dict[int, str]:
     """Parameters whose gradient passes through an opaque operation, each with the reason."""
     found: dict[int, str] = {}
+    # Operations behind an opaque one that was looked at: whatever they use has its reason.
+    covered: set[int] = set()
     operations = tape.needed_for(roots, before)
     for index in sorted(opaque_calls(tape, before)):
         call = tape.functions[index]
         reason = f"opaque: {call.name} at {call.place} computes outside torch"
-        _add(tape, found, list(call.inputs), call.first, reason)
+        _add(tape, found, covered, call.inputs, call.first, reason)
     for call in tape.functions:
         if call.first < before and is_straight_through(tape, call):
             reason = f"straight-through: {call.name} at {call.place} has no slope of its own"
-            _add(tape, found, list(call.inputs), call.first, reason)
+            _add(tape, found, covered, call.inputs, call.first, reason)
     for operation in operations:
         if is_foreign(operation.kind) and any(operation.requires_grad):
             reason = f"opaque: {operation.kind} at {operation.place} has a derivative of its own"
-            _add(tape, found, list(operation.inputs), operation.number, reason)
+            _add(tape, found, covered, operation.inputs, operation.number, reason)
     return found
 
 
@@ -72,9 +74,16 @@ def _meets_stranger(tape: Tape, operation: Operation, parameters: dict[int, Tens
     return False
 
 
-def _add(tape: Tape, found: dict[int, str], numbers: list[int], at: int, reason: str) -> None:
+def _add(
+    tape: Tape,
+    found: dict[int, str],
+    covered: set[int],
+    numbers: tuple[int, ...],
+    at: int,
+    reason: str,
+) -> None:
     parameters = tape.parameters
-    needed = {i for operation in tape.needed_for(numbers, at) for i in operation.inputs}
+    needed = {i for op in tape.newly_needed(numbers, at, covered) for i in op.inputs}
     for number in {*needed, *numbers}:
         if number in parameters:
             found.setdefault(number, reason)

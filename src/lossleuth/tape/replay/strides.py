@@ -14,10 +14,9 @@ def laid_out(value: Tensor, layout: Layout) -> Tensor:
     >>> laid_out(torch.zeros(2, 3), Layout(torch.float32, (2, 3), (1, 2))).stride()
     (1, 2)
     """
-    same_shape = tuple(value.shape) == layout.shape
-    if layout.stride is None or not same_shape or value.layout is not torch.strided:
+    if layout.stride is None or value.layout is not torch.strided or value.shape != layout.shape:
         return value
-    if tuple(value.stride()) == layout.stride or 0 in layout.stride:
+    if value.stride() == layout.stride or 0 in layout.stride:
         return value
     fresh = torch.empty_strided(layout.shape, layout.stride, dtype=value.dtype, device=value.device)
     return fresh.copy_(value)

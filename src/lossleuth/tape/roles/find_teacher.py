@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lossleuth.tape.flow import Uses, downstream, last_ones
 from lossleuth.tape.op_schemas import MASKS, MOVES
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.roles.roles import PICKS, Roles
@@ -70,20 +71,24 @@ def find_lessons(window: Window, roles: Roles | None) -> list[Lesson]:
     heads = _heads(window, operations, roles.vocabulary)
     if len(heads) < 2:
         return []
-    flows = {head: _Flow(tape, operations, head) for head in heads}
+    own = downstream(operations, heads)
+    picks = [op for op in operations if _is_pick(op, own)]
     # A hidden layer may be as wide as there are classes: scores are what no other scores are made
     # of.
-    heads = [h for h in heads if not any(h != o and o in flows[h].made for o in heads)]
-    picks = [op for op in operations if _is_pick(op, flows.values())]
-    labelled = [h for h in heads if any(flows[h].is_wide(op.inputs[0]) for op in picks)]
+    heads = last_ones(operations, heads)
+    if len(heads) < 2:
+        return []
+    uses = Uses(operations)
+    flows = {head: _Flow(tape, uses.following(head), head) for head in heads}
+    labelled = {h: None for h in heads if any(flows[h].is_wide(op.inputs[0]) for op in picks)}
     found = []
     for student in labelled or heads:
         for teacher in heads:
-            if teacher == student:
+            # Two models that both learn from labels and from each other are peers.
+            if teacher == student or (teacher in labelled and flows[teacher].requires_grad):
                 continue
             met = _meetings(operations, flows[student], flows[teacher])
-            # Two models that both learn from labels and from each other are peers.
-            if not met or (teacher in labelled and flows[teacher].requires_grad):
+            if not met:
                 continue
             lesson = _lesson(run, operations, flows[student], flows[teacher], met, picks)
             if lesson is not None and lesson.student.requires_grad:
@@ -91,12 +96,12 @@ def find_lessons(window: Window, roles: Roles | None) -> list[Lesson]:
     return found
 
 
-def _is_pick(op: Operation, flows: Iterable[_Flow]) -> bool:
+def _is_pick(op: Operation, own: set[int]) -> bool:
     """Whether the operation picks by labels, not by a model's own choice."""
     if op.name not in PICKS or len(op.inputs) < 2:
         return False
     index = op.args[2 if op.name == "gather" else 1]
-    return type(index) is Ref and not any(index.id in flow.made for flow in flows)
+    return type(index) is Ref and index.id not in own
 
 
 class _Flow:
