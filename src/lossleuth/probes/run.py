@@ -5,7 +5,7 @@ from __future__ import annotations
 import pkgutil
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 
 import lossleuth.probes
@@ -82,8 +82,7 @@ def _run(
     until = time.monotonic() + allowed
     with analysis, Watchdog() as watchdog:
         try:
-            with watchdog.within(allowed):
-                prepare()
+            watchdog.call(prepare, allowed)
         except OutOfTime:
             return RecordedStep(window.step, [], _too_late(wanted, allowed), part=part)
         for probe in wanted:
@@ -96,8 +95,7 @@ def _run(
                 errored |= _too_late([probe], allowed)
                 continue
             try:
-                with watchdog.within(seconds):
-                    found += _several(probe.run(analysis))
+                found += watchdog.call(partial(_found, probe, analysis), seconds)
             except OutOfTime:
                 memory.stops[probe.id] += 1
                 errored[probe.id] = f"stopped after {seconds:.2g} s"
@@ -109,6 +107,10 @@ def _run(
 
 def _too_late(probes: Iterable[Probe], allowed: float) -> dict[str, str]:
     return {probe.id: f"not run: others took all {allowed:.2g} s" for probe in probes}
+
+
+def _found(probe: Probe, analysis: Analysis) -> list[Finding]:
+    return _several(probe.run(analysis))
 
 
 def _several(found: Found) -> list[Finding]:

@@ -10,14 +10,17 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from time import monotonic
+from collections.abc import Callable
+from time import monotonic, sleep
 from types import TracebackType
+from typing import TypeVar
 
 # How much later work is interrupted that does not look at the clock, and how often from then on:
 # an exception in a destructor is lost.
 LATER_SECONDS, AGAIN_SECONDS = 0.5, 0.5
+# How often the other thread looks whether a deadline has been set.
+LOOK_SECONDS = 0.05
+T = TypeVar("T")
 
 
 class OutOfTime(BaseException):
@@ -40,10 +43,14 @@ def check() -> None:
 class Watchdog:
     """Stops what runs over in this thread; nothing of it is left when the block is left.
 
+    The two threads share plain attributes and no lock: an exception that comes while a thread holds
+    a lock would leave it locked.
+
+    >>> def forever():
+    ...     while True:
+    ...         check()
     >>> with Watchdog() as watchdog:
-    ...     with watchdog.within(0.01):
-    ...         while True:
-    ...             check()
+    ...     watchdog.call(forever, 0.01)
     Traceback (most recent call last):
     ...
     lossleuth.tape.deadline.OutOfTime
@@ -52,9 +59,10 @@ class Watchdog:
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self._watched = threading.get_ident()
-        self._news = threading.Condition()
         self._until = math.inf
-        self._closed = False
+        # Whether the other thread is about to raise.
+        self._raising = False
+        self._closed = threading.Event()
 
     def __enter__(self) -> Watchdog:
         return self
@@ -66,49 +74,50 @@ class Watchdog:
         traceback: TracebackType | None,
     ) -> None:
         if self._thread is not None:
-            with self._news:
-                self._closed = True
-                self._news.notify()
+            self._closed.set()
             self._thread.join()
 
-    @contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """Raise OutOfTime in this block after so many seconds; there is no limit in infinity."""
+    def call(self, work: Callable[[], T], seconds: float) -> T:
+        """What the work gives; OutOfTime after so many seconds. There is no limit in infinity."""
         if seconds == math.inf:
-            yield
-            return
+            return work()
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, daemon=True)
             self._thread.start()
         try:
-            _clock.until = monotonic() + seconds
-            with self._news:
+            try:
+                _clock.until = monotonic() + seconds
                 self._until = _clock.until + LATER_SECONDS
-                self._news.notify()
-            yield
-        finally:
+                return work()
+            finally:
+                self._disarm()
+        except OutOfTime:
+            # It may have come on the way to calling it off.
             self._disarm()
+            raise
 
     def _disarm(self) -> None:
         """From here on nothing is raised, and nothing that was is still to come."""
         while True:
             try:
-                with self._news:
-                    self._until = _clock.until = math.inf
-                    self._raise(None)
+                self._until = _clock.until = math.inf
+                # The other thread looks at the time once more after it has said this.
+                while self._raising:
+                    sleep(0)
+                self._raise(None)
                 return
             except OutOfTime:
                 # It came while it was being called off.
                 continue
 
     def _watch(self) -> None:
-        with self._news:
-            while not self._closed:
-                left = self._until - monotonic()
-                if left <= 0:
+        while not self._closed.wait(min(max(self._until - monotonic(), 0.0), LOOK_SECONDS)):
+            if self._until <= monotonic():
+                self._raising = True
+                if self._until <= monotonic():
                     self._raise(OutOfTime)
-                    left = AGAIN_SECONDS
-                self._news.wait(None if left == math.inf else left)
+                self._raising = False
+                self._closed.wait(AGAIN_SECONDS)
 
     def _raise(self, error: type[BaseException] | None) -> None:
         thread = ctypes.c_ulong(self._watched)
