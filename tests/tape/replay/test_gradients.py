@@ -116,3 +116,17 @@ def test_only_so_many_gradients_are_kept(
     shared_gradients(window, run, float64=True)
     assert len(window.replayed) == kept
     assert (id(run), True) in window.replayed
+
+
+@pytest.mark.parametrize("seed", [None, 1.0, 3.0])
+def test_the_gradient_is_scaled_by_what_the_loss_was_given(seed: float | None) -> None:
+    window = recorded_step()
+    (run,) = window.backwards
+    plain = replayed_gradients(window.tape, run, float64=True)
+    run.seeds = [None if seed is None else torch.tensor(seed)]
+    given = replayed_gradients(window.tape, run, float64=True)
+    pairs = [(plain[i], given[i]) for i in plain]
+    known = [(a, b) for a, b in pairs if a is not None and b is not None]
+    assert len(known) > 5
+    for a, b in known:
+        torch.testing.assert_close(b, (1.0 if seed is None else seed) * a)

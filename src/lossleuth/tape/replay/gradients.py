@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts, Replay
@@ -93,16 +94,16 @@ def _replayed(
     outputs = [made[root] for root in roots]
     if not any(output.requires_grad for output in outputs):
         raise CannotReplay("no recorded operation leads from a parameter to the loss")
-    seeds = [
-        torch.ones_like(output) if seed is None else seed.to(output.dtype)
+    differentiable = [
+        (output, _seed(output, seed))
         for output, seed in zip(outputs, run.seeds, strict=True)
+        if output.requires_grad
     ]
-    differentiable = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
     leaves |= {i: made[i] for i in between if i in made and made[i].requires_grad}
     found = torch.autograd.grad(
-        [o for o, _ in differentiable],
+        [output for output, _ in differentiable],
         list(leaves.values()),
-        [s for _, s in differentiable],
+        [seed for _, seed in differentiable],
         allow_unused=True,
     )
     gradients: Gradients = {
@@ -111,3 +112,13 @@ def _replayed(
     }
     finite = all(bool(torch.isfinite(output).all()) for output in outputs)
     return Replayed(gradients, replay.has_cuts, finite)
+
+
+def _seed(output: Tensor, seed: Tensor | None) -> Tensor | None:
+    """The gradient that an output is given; None stands for a single 1.
+
+    Given one that is spelled out, torch loads half of its compiler to look at its shape.
+    """
+    if seed is None or (seed.numel() == output.numel() == 1 and float(seed) == 1):
+        return None
+    return seed.to(output.dtype)

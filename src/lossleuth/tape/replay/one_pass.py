@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from lossleuth.tape.op_schemas import PLAIN_TYPES
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.liveness import Plan
 from lossleuth.tape.replay.no_dropout import without_dropout
@@ -35,8 +36,8 @@ CHOICES = ("topk", "sort", "max", "min", "kthvalue", "median")
 DONE_OTHERWISE = frozenset(("detach", "_local_scalar_dense", "_softmax", "_log_softmax"))
 # Stands for how a tensor is made that is no view.
 NO_RECIPE = (None,)
-# Arguments of these types are taken as they are.
-PLAIN = frozenset((int, float, bool, str, type(None)))
+# Arguments of these types are taken as they are; a type of numbers may become a wider one.
+PLAIN = PLAIN_TYPES - {torch.dtype}
 
 # Called with an operation, its arguments, its result, and a way to the result in recorded types.
 Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
