@@ -16,7 +16,8 @@ class Request:
     # Shown to the user.
     name: str
     out: Path
-    steps: int = 200
+    # At most; None: to the script's own end, as far as the budget goes.
+    steps: int | None = None
     budget: float = 120.0
     seeds: int = 3
     trials: bool = True

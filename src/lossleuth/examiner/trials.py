@@ -130,12 +130,13 @@ class Trials:
         def show(finished: RunOutcome) -> None:
             key = done[id(finished.plan)]
             names = ", ".join(c.sentence for c in key.changes) or "unchanged"
-            self._progress(f"{names}, seed {key.seed + 1}: {_sentence(self._read(finished))}")
+            self._progress(f"{names}, seed {key.seed + 1}: {_sentence(self._read(finished, key))}")
 
         for finished in self._executor.run(list(plans.values()), self._until, show):
-            self._known[done[id(finished.plan)]] = self._read(finished)
+            key = done[id(finished.plan)]
+            self._known[key] = self._read(finished, key)
 
-    def _read(self, finished: RunOutcome) -> Measured | str:
+    def _read(self, finished: RunOutcome, key: RunKey) -> Measured | str:
         if finished.problem is not None:
             return finished.problem
         try:
@@ -143,7 +144,7 @@ class Trials:
         except BadInput as reason:
             return str(reason)
         with record:
-            return _outcome(record, finished.plan.steps)
+            return _outcome(record, key.steps)
 
 
 def effect_of(

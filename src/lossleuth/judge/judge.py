@@ -17,6 +17,7 @@ from lossleuth.judge.judging import (
 )
 from lossleuth.judge.known_numbers import recognised
 from lossleuth.judge.learning import learning
+from lossleuth.judge.reach import reach, steps_made
 from lossleuth.judge.verdict import Verdict, VerdictStatus
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
@@ -59,9 +60,10 @@ def judge(
     # A blind observer never says healthy.
     blind = bool(first.missing_patches)
     learns = bool(state.learns) and not circumstances.interrupted and not blind
-    notes = (*_blindness(first), state.sentence, *recognised(first))
+    seen, steps = reach(first), steps_made(first)
+    notes = (*_blindness(first), state.sentence, *recognised(first), seen.sentence(steps))
     status = status_of(order, known, learns=learns)
-    return Verdict(status, known, order, len(first.steps), seconds, notes)
+    return Verdict(status, known, order, steps, seconds, notes, seen)
 
 
 def _blindness(look: Evidence) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
 from lossleuth.files import replace_file
+from lossleuth.judge.reach import Reach
 from lossleuth.record import strict_json, values
 from lossleuth.run_directory import VERDICT, RunDirectory
 from lossleuth.types.change import Change, Effect
@@ -51,6 +52,10 @@ class VerdictFile(TypedDict):
     """Steps that were observed."""
     seconds: float
     """How long the examination took; 0 where a saved run was judged."""
+    seen_to_end: bool | None
+    """Whether the script came to its own end while it was observed; null if that is not known."""
+    planned_steps: int | None
+    """Steps that a schedule of the script is made for, if that is known and more than were seen."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,8 @@ class Verdict:
     seconds: float
     # What was seen of the run as a whole, in plain sentences.
     notes: Sequence[str] = field(default_factory=tuple)
+    # How much of the run was seen.
+    reach: Reach = field(default_factory=Reach)
 
     @property
     def exit_code(self) -> int:
@@ -96,6 +103,8 @@ class Verdict:
             "notes": list(self.notes),
             "steps": self.steps,
             "seconds": round(self.seconds, 3),
+            "seen_to_end": self.reach.to_end,
+            "planned_steps": self.reach.planned,
         }
 
     def write(self, directory: Path) -> Path:
@@ -119,6 +128,7 @@ class Verdict:
                     steps=int(known["steps"]),
                     seconds=float(known["seconds"]),
                     notes=tuple(map(str, known["notes"])),
+                    reach=Reach(known.get("seen_to_end"), known.get("planned_steps")),
                 )
             found = f"schema {known['schema']}, status {known['status']} in {path}"
         except OSError:

@@ -177,6 +177,8 @@ class Ending:
     evaluated: Sequence[int] = ()
     # Schedulers by class, and how often each was stepped.
     scheduled: Sequence[tuple[str, int]] = ()
+    # Of schedules with an end: how often each was stepped, and how often it may be.
+    planned: Sequence[tuple[int, int]] = ()
     unfinished: Unfinished | None = None
 
 

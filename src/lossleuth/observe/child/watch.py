@@ -126,11 +126,19 @@ class Watch:
         from lossleuth.interventions.registry import make
         from lossleuth.observe.patches.hooks import Hooks
         from lossleuth.observe.steps.observer import Observer
+        from lossleuth.observe.steps.pacing import Pacing
         from lossleuth.tape.capture.compiler_marks import never_compile
 
         never_compile(audit)
         request = self._request
-        observer = Observer(self._open_writer, self.session, request.tape, request.loss_steps)
+        seconds = request.stop_seconds
+        observer = Observer(
+            self._open_writer,
+            self.session,
+            request.tape,
+            request.loss_steps,
+            Pacing(seconds) if request.paced and seconds is not None else None,
+        )
         self._hooks = Hooks(
             observer,
             activations=request.activations,

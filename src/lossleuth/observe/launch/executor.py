@@ -35,9 +35,12 @@ class RunSpec:
     """One run of a program: how long, what to record, what to change."""
 
     directory: Path
-    steps: int
+    # None: to the script's own end, as far as the seconds go.
+    steps: int | None
     seconds: float
     tape: tuple[int, ...] = ()
+    # Whether to choose further steps for a tape as the run unfolds.
+    paced: bool = False
     loss_steps: tuple[int, ...] = ()
     seed_shift: int = 0
     changes: tuple[Change, ...] = ()
@@ -53,6 +56,7 @@ class RunSpec:
             header,
             process=process,
             tape=self.tape,
+            paced=self.paced,
             loss_steps=self.loss_steps,
             stop_steps=self.steps,
             stop_seconds=self.seconds,

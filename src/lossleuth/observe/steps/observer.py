@@ -19,6 +19,7 @@ from lossleuth.observe.steps.activations import Activations
 from lossleuth.observe.steps.clipping import Clip, value_clip_effect
 from lossleuth.observe.steps.instances import Instances
 from lossleuth.observe.steps.losses import Losses
+from lossleuth.observe.steps.pacing import Pacing
 from lossleuth.observe.steps.parameters.table import ParameterTable
 from lossleuth.observe.steps.phases import Phases
 from lossleuth.observe.steps.recording import Recording
@@ -49,6 +50,7 @@ class Observer:
         session: Session,
         tape: Sequence[int] = (),
         loss_steps: Sequence[int] = (),
+        pacing: Pacing | None = None,
     ) -> None:
         self.session = session
         self.steps = 0
@@ -63,7 +65,7 @@ class Observer:
         self._batches = Batches()
         self._seen = SeenSettings()
         self._activations = Activations()
-        self.recording = Recording.of(session, tape, loss_steps, self.model_called)
+        self.recording = Recording.of(session, tape, loss_steps, self.model_called, pacing)
         session.on_close(self.recording.close)
 
     # batch
@@ -290,6 +292,7 @@ class Observer:
                 "own_seconds": self.session.own_seconds,
                 "evaluated": self.recording.evaluations.surely,
                 "scheduled": self.made.schedules(),
+                "planned": self.made.planned(),
             }
             | ({"failures": failures} if failures else {})
         )

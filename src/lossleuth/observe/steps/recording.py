@@ -20,6 +20,7 @@ from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.observe.module_hooks import forget_filter, listen_to_modules
 from lossleuth.observe.session import Session
 from lossleuth.observe.steps.evaluations import Evaluations, printed_so_far
+from lossleuth.observe.steps.pacing import Pacing
 from lossleuth.observe.steps.wanted_steps import WantedSteps
 from lossleuth.probes.analysis import RunMemory
 from lossleuth.probes.gradient.backward_hook import place_of_hook
@@ -71,8 +72,12 @@ class Recording:
         tape: Collection[int],
         loss_steps: Collection[int],
         at_root_call: Callable[[], None],
+        pacing: Pacing | None = None,
     ) -> Recording:
-        """Look at everything in the steps of `tape`, and at the loss alone in `loss_steps`."""
+        """Look at everything in the steps of `tape`, and at the loss alone in `loss_steps`.
+
+        `pacing` chooses further steps as the run unfolds.
+        """
         only_loss, memory = set(loss_steps) - set(tape), RunMemory()
 
         def look(window: Window) -> RecordedStep:
@@ -80,8 +85,9 @@ class Recording:
                 return measure_true_loss(window)
             return run_probes(window, memory)
 
-        wanted = WantedSteps({*tape, *loss_steps})
-        return cls(session, wanted, look, at_root_call, Evaluations(tape))
+        wanted = WantedSteps({*tape, *loss_steps}, pacing)
+        evaluations = Evaluations(records=bool(tape) or pacing is not None)
+        return cls(session, wanted, look, at_root_call, evaluations)
 
     @property
     def capture(self) -> Capture | None:
@@ -146,6 +152,7 @@ class Recording:
         try:
             return self._looked_at_window(window, names)
         finally:
+            self.wanted.over()
             if following is not None:
                 following.start()
                 self._take_over(following)
