@@ -16,6 +16,7 @@ from lossleuth.run_directory import of_bad_step, of_evaluations
 from lossleuth.types.change import Change
 from lossleuth.types.errors import BadInput
 from lossleuth.types.evidence import Evidence
+from lossleuth.types.phases import Phase
 
 # Steps that are recorded and replayed, as far as the run gets: where they are not chosen as it
 # unfolds, and with cures in.
@@ -38,6 +39,11 @@ class Look:
     directories: tuple[Path, ...]
     # The program trains without autograd.
     by_hand: bool = False
+
+    def by_phase(self) -> list[Look]:
+        """What was seen of each phase of the run; the look itself where there is only one."""
+        phases = self.evidence.phases
+        return [replace(self, evidence=self.evidence.of_phase(p)) for p in phases] or [self]
 
     def joined_by(self, other: Look) -> Look:
         """With further steps of the same run."""
@@ -81,14 +87,27 @@ class Observing:
             look = self._record_again(plan, look, of_evaluations(plan.directory), missed)
         return look
 
-    def cured(self, number: int, cures: tuple[Change, ...]) -> Look:
-        """A short look with cures applied; BadInput if the program does not train with them."""
+    def cured(
+        self,
+        number: int,
+        cures: tuple[Change, ...],
+        phase: Phase | None = None,
+        lead: float = 0.0,
+    ) -> Look:
+        """A short look with cures applied; BadInput if the program does not train with them.
+
+        To a later phase of the run it takes so many seconds more.
+        """
         taped = any(spec_of(cure.name).wants_tape for cure in cures)
         most = MAX_TAPED_STEPS if taped else MAX_TRIAL_STEPS
-        steps = min(self._request.steps or most, most)
-        plan = self._plan(self._request.run.cured(number), steps, CURED_WINDOWS, cures)
+        steps = min(self._request.steps or most, most, phase.steps if phase else most)
+        first = phase.first if phase else 0
+        windows = tuple(first + w for w in CURED_WINDOWS)
+        plan = self._plan(self._request.run.cured(number), first + steps, windows, cures)
+        plan = replace(plan, from_step=first, seconds=plan.seconds + lead)
         look = self._with_bad_step(plan, self._read(self._run(plan)))
-        return replace(look, evidence=replace(look.evidence, cures=cures))
+        evidence = look.evidence if phase is None else look.evidence.of_phase(phase)
+        return replace(look, evidence=replace(evidence, cures=cures))
 
     def unfinished(self) -> Look | None:
         """What an interrupted first look recorded; None without a single step."""

@@ -48,6 +48,10 @@ class Budget:
         """Seconds until the end; negative when it is over."""
         return self.until - time.monotonic()
 
+    def part(self, of: int) -> Budget:
+        """One of so many equal parts of what is left; of one part, all of it as it is."""
+        return self if of == 1 else Budget(max(0.0, self.left) / of)
+
     def has(self, share: float) -> bool:
         """Whether more than this share of it is left.
 

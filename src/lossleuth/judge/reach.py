@@ -47,13 +47,21 @@ def reach(evidence: Evidence) -> Reach:
     ending, made = evidence.ending, steps_made(evidence)
     if ending.how in OWN_END:
         return Reach(to_end=True)
-    plans = [total for at, total in ending.planned if abs(at - made) <= OFF and total > made]
+    before = _steps_before(evidence)
+    plans = [before + total for at, total in ending.planned if abs(before + at - made) <= OFF]
+    plans = [total for total in plans if total > made]
     return Reach(False if ending.how == STOPPED else None, max(plans, default=None))
 
 
 def steps_made(evidence: Evidence) -> int:
     """How many steps were seen; of a long run only the beginning and the end are held."""
-    return max(len(evidence.steps), evidence.steps[-1].step + 1 if evidence.steps else 0)
+    last = max(len(evidence.steps), evidence.steps[-1].step + 1 if evidence.steps else 0)
+    return _steps_before(evidence) + last
+
+
+def _steps_before(evidence: Evidence) -> int:
+    """Steps of earlier phases."""
+    return 0 if evidence.phase is None else evidence.phase.first
 
 
 def spaced(number: int) -> str:

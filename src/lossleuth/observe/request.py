@@ -40,6 +40,8 @@ class WatchRequest:
     scratch: str | None = None
     # Interventions by name with their options.
     changes: tuple[tuple[str, dict[str, Any]], ...] = ()
+    # The step from which on they act.
+    from_step: int = 0
 
     def __post_init__(self) -> None:
         # JSON has no tuples.

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossleuth.observe.steps.pacing import EARLY, FREE_SHARE, MAX_SHARE, MOST, Pacing
+from lossleuth.observe.steps.pacing import (
+    EARLY,
+    FIRST_OF_PHASE,
+    FREE_SHARE,
+    MAX_SHARE,
+    MOST,
+    Pacing,
+)
 
 SECONDS = 48.0
 
@@ -63,6 +70,11 @@ def test_a_dear_recording_leaves_half_of_the_time_to_the_run() -> None:
     assert run.steps > 250
 
 
+def test_a_later_phase_has_recordings_of_its_own_where_others_are_dear() -> None:
+    run = paced(bare=0.05, price=3.0, phases=(200,))
+    assert {0, 1, 4, 200, 201, 204} <= set(run.recorded)
+
+
 def test_a_second_one_is_made_late_rather_than_never() -> None:
     run = paced(bare=0.05, price=20.0)
     assert run.recorded[0] == 0
@@ -86,9 +98,11 @@ def test_recordings_stay_within_their_share(
     run = paced(bare, price, steps=3000, phases=phases)
     assert run.recorded == sorted(set(run.recorded))
     assert 1 <= len(run.recorded) <= MOST
-    allowed = max(MAX_SHARE * run.passed, FREE_SHARE * SECONDS)
     # The first and the second are made at any price that fits.
-    assert len(run.recorded) <= 2 or run.spent <= allowed + 1e-9
+    if len(run.recorded) > 2:
+        assert run.spent <= MAX_SHARE * max(run.passed, SECONDS) + 1e-9
+    if len(run.recorded) > FIRST_OF_PHASE and not phases:
+        assert run.spent <= max(MAX_SHARE * run.passed, FREE_SHARE * SECONDS) + 1e-9
 
 
 def test_a_phase_is_recorded_early_as_the_run_was() -> None:
@@ -98,12 +112,12 @@ def test_a_phase_is_recorded_early_as_the_run_was() -> None:
 
 def test_the_dearest_of_the_last_prices_counts() -> None:
     pacing = Pacing(SECONDS)
-    for step, price in ((0, 1.0), (1, 9.0)):
+    for step, price in ((0, 1.0), (1, 14.0)):
         assert pacing.is_due(step, 0.0)
         pacing.begin(step, 0.0)
         pacing.end(price)
-    # Ten are spent; with nine more that would be beyond the twelve that are free.
-    assert not pacing.is_due(4, 10.0)
+    # Fifteen are spent; with as much as the dearer one that would be more than half of all.
+    assert not pacing.is_due(4, 15.0)
 
 
 def test_what_is_recorded_for_another_reason_costs_time_and_is_no_step() -> None:

@@ -143,6 +143,7 @@ class Watch:
             observer,
             activations=request.activations,
             interventions=[make(Change.of(name, **o)) for name, o in request.changes],
+            from_step=request.from_step,
             limit=Limit(request.stop_steps, request.stop_seconds),
             seed_shift=request.seed_shift,
         )
@@ -171,6 +172,8 @@ class Watch:
             header["changes"] = list(self._request.changes)
             header["seed_shift"] = self._request.seed_shift
             header["stop_steps"] = self._request.stop_steps
+            if self._request.from_step:
+                header["from_step"] = self._request.from_step
         if not self._main:
             directory = directory / PROCESSES / str(os.getpid())
             header["parent"] = self._request.process

@@ -44,6 +44,8 @@ class RunSpec:
     loss_steps: tuple[int, ...] = ()
     seed_shift: int = 0
     changes: tuple[Change, ...] = ()
+    # The step from which on they act: the first of the phase that is looked at.
+    from_step: int = 0
     # Whether to look for training steps without autograd.
     by_hand: bool = False
 
@@ -63,6 +65,7 @@ class RunSpec:
             seed_shift=self.seed_shift,
             scratch=scratch,
             changes=tuple((c.name, dict(c.options)) for c in self.changes),
+            from_step=self.from_step,
             by_hand=self.by_hand,
         )
 

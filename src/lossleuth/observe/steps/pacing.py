@@ -14,8 +14,9 @@ EARLY = (0, 1, 4, 16)
 # after so large a share of the time. Picked by hand: some 8 in 1 000 quick steps, 14 in a run that
 # uses up its time.
 GROWTH, LONGEST_GAP = 2.5, 0.1
-# Recordings may take this share of the time that has passed, or that share of all time there is.
-MAX_SHARE, FREE_SHARE = 0.5, 0.25
+# Recordings may take this share of the time that has passed, or that share of all time there is; the
+# first ones of a phase the former of all time.
+MAX_SHARE, FREE_SHARE, FIRST_OF_PHASE = 0.5, 0.25, 3
 # Recorded steps of one run, at most: each is held by whoever judges.
 MOST = 40
 # Of the last recordings, the dearest tells what the next one costs.
@@ -45,13 +46,16 @@ class Pacing:
         self._first = 0
         self._last = -1
         self._last_ended = 0.0
+        self._in_phase = 0
         self._prices: list[float] = []
         self._spent = 0.0
         self._recording: float | None = None
 
     def new_phase(self, first: int) -> None:
-        """Something else is trained from this step on."""
-        self._first, self._last = first, min(self._last, first - 1)
+        """Something else may be trained from this step on."""
+        if first - self._first > EARLY[-1]:
+            self._first, self._last = first, min(self._last, first - 1)
+            self._in_phase = 0
 
     def is_due(self, step: int, now: float) -> bool:
         """Whether to record a step that begins now."""
@@ -66,6 +70,7 @@ class Pacing:
         self._recording = now
         if step is not None:
             self._last = max(step, self._last)
+            self._in_phase += 1
 
     def end(self, now: float) -> None:
         """It was recorded and looked at."""
@@ -86,9 +91,9 @@ class Pacing:
             return True
         price = max(self._prices[-PRICES:])
         spent = self._spent + price
-        if len(self._prices) == 1:
+        late = passed > MAX_SHARE * self._seconds
+        if len(self._prices) == 1 and late and passed + price <= self._seconds:
             # Two can be compared; one is no more than a picture.
-            late = passed > MAX_SHARE * self._seconds
-            if spent <= MAX_SHARE * self._seconds or (late and passed + price <= self._seconds):
-                return True
-        return spent <= max(MAX_SHARE * (passed + price), FREE_SHARE * self._seconds)
+            return True
+        free = MAX_SHARE if self._in_phase < FIRST_OF_PHASE else FREE_SHARE
+        return spent <= max(MAX_SHARE * (passed + price), free * self._seconds)

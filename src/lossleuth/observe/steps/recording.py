@@ -62,6 +62,8 @@ class Recording:
         self._names: dict[int, str] = {}
         # Whether the recorder is still there, but records no more: it could not be stopped yet.
         self._paused = False
+        # Called when a step has begun.
+        self.at_step: Callable[[int], None] = lambda _: None
         # The window and the backward pass that has just ended in it, where that is recorded.
         self.latest: tuple[Window | None, Backward | None] = (None, None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from time import perf_counter
 
@@ -26,26 +27,25 @@ class WantedSteps:
         self._looked_at = set(self._steps)
         self._pacing = pacing
         self._phases = 0
-        self._all = False
+        # From which on all are recorded.
+        self._all_from: float = math.inf
 
     def __contains__(self, step: int) -> bool:
-        return self._all or step in self._steps or self._is_due(step)
+        return step >= self._all_from or step in self._steps or self._is_due(step)
 
     def is_looked_at(self, step: int) -> bool:
         """Whether a step was asked for, and is not recorded for an evaluation's sake alone."""
         return step in self._looked_at
 
-    def want_all(self) -> None:
-        """Record every step from now on."""
-        self._all = True
+    def want_all(self, first: int = 0) -> None:
+        """Record every step from this one on."""
+        self._all_from = first
 
     def new_phase(self, step: int) -> None:
         """An optimizer that is made late begins something new: its first steps are wanted too."""
-        if step <= EARLY or not self._looked_at:
-            return
         if self._pacing is not None:
             self._pacing.new_phase(step + 1)
-        elif self._phases < MAX_PHASES:
+        elif step > EARLY and self._looked_at and self._phases < MAX_PHASES:
             self._phases += 1
             wanted = {step + after for after in PHASE_STEPS}
             self._steps |= wanted

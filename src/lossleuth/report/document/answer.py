@@ -95,7 +95,8 @@ def _proof_of(identifier: str, judgement: Judgement, facts: Facts) -> Iterator[B
         yield Table("", ["", wrong.what], rows)
     if judgement.harm is not None:
         yield Paragraph(_harm_sentence(judgement.harm))
-        chart = trial_chart(judgement.harm, facts.trials)
+        first = judgement.phase.first if judgement.phase else 0
+        chart = trial_chart(judgement.harm, [run for run in facts.trials if run.first == first])
         if chart is not None:
             yield chart
     elif judgement.status is Status.PROVEN or identifier in EVALUATION_CAUSES:
