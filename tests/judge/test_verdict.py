@@ -45,7 +45,7 @@ def test_the_public_form_is_that_of_the_design() -> None:
     found = whole().as_json()
     assert set(found) == {
         *("schema", "status", "causes", "refuted", "untested", "errored", "details"),
-        *("notes", "steps", "seconds", "seen_to_end", "planned_steps"),
+        *("notes", "steps", "seconds", "seen_to_end", "planned_steps", "phases"),
     }
     assert (found["schema"], found["status"]) == (1, "proven")
     assert (found["steps"], found["seconds"]) == (60, 12.346)

@@ -105,9 +105,13 @@ class Evidence:
         return found if len(found) > 1 else []
 
     def of_phase(self, phase: Phase) -> Evidence:
-        """What belongs to one phase of the run, as if it were a run by itself: its steps begin at 0."""
+        """What belongs to one phase of the run, as of a run by itself: its steps begin at 0."""
         rows = [i for i, s in enumerate(self.steps) if phase.first <= s.step <= phase.last]
         steps = [replace(s, step=s.step - phase.first) for s in (self.steps[i] for i in rows)]
+        if steps and rows[0] and not any(step.places for step in steps):
+            # Lines are noted where they change; here they are those from before.
+            known = (s.places for s in reversed(self.steps[: rows[0]]) if s.places)
+            steps[0] = replace(steps[0], places=next(known, None))
         numbers = numbers_in([step.trained for step in steps])
         columns = _updated(self.readings, rows)
         seen = [d for d in self.declared if phase.first <= d.steps_before <= phase.last + 1]

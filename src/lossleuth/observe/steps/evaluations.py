@@ -44,6 +44,11 @@ class Evaluations:
         self._compared.add(self._step)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether tokens were looked up without gradients since the last update."""
+        return bool(self._lookups)
+
+    @property
     def surely(self) -> list[int]:
         """Those of them in which something was compared."""
         return [step for step in self.steps if step in self._compared]

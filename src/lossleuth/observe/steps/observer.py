@@ -211,6 +211,8 @@ class Observer:
         new = any(names(p) is None for group in groups for p in group["params"][:1])
         if self._table.trainees.made(optimizer, calls) or new:
             self.recording.wanted.new_phase(self.steps)
+        if new and self.steps:
+            self.recording.begin_again(self.next_step)
 
     def _begin_phase(self) -> None:
         """Something is trained that was not before: count its tokens by themselves."""
@@ -282,7 +284,8 @@ class Observer:
         own = self.phases.take_own(self.session.own_seconds)
         now -= self.phases.run_began
         number, self.steps = self.steps, self.steps + 1
-        self._window = StepWindow(now, is_sampled(self.steps))
+        in_phase = self.steps - self.recording.wanted.phase_first
+        self._window = StepWindow(now, is_sampled(self.steps) or is_sampled(in_phase))
         self._log.add(number, window, now, own, measured)
         self._end_tape(number)
         self.recording.at_step(self.steps)

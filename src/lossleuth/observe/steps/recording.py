@@ -125,6 +125,21 @@ class Recording:
         else:
             self._take_over(recorder)
 
+    def begin_again(self, step: int) -> None:
+        """A model was made just now: what was recorded of this step so far is not its beginning."""
+        now = self._next or self._recorder
+        if now is None or now.window.step != step or now.window.backwards or now.window.updates:
+            return
+        if self._paused or self.evaluations.has_begun or not _is_safe():
+            return
+        now.stop()
+        recorder = Recorder(step, self._session.own)
+        recorder.start()
+        if self._next is not None:
+            self._next = recorder
+        else:
+            self._recorder = recorder
+
     def not_yet(self, step: int) -> None:
         """This step goes on: what was taken for the beginning of the next one was not."""
         self._drop_next()

@@ -27,6 +27,8 @@ class WantedSteps:
         self._looked_at = set(self._steps)
         self._pacing = pacing
         self._phases = 0
+        # The step that began what is trained now, as far as that is known.
+        self.phase_first = 0
         # From which on all are recorded.
         self._all_from: float = math.inf
 
@@ -43,6 +45,8 @@ class WantedSteps:
 
     def new_phase(self, step: int) -> None:
         """An optimizer that is made late begins something new: its first steps are wanted too."""
+        if step > EARLY:
+            self.phase_first = step + 1
         if self._pacing is not None:
             self._pacing.new_phase(step + 1)
         elif step > EARLY and self._looked_at and self._phases < MAX_PHASES:
