@@ -61,7 +61,7 @@ def test_the_public_form_is_that_of_the_design() -> None:
 
 def test_a_cause_has_all_its_fields_whatever_is_known() -> None:
     first, second, _ = whole().as_json()["causes"]
-    fields = {"id", "status", "because", "where", "wrongness", "harm", "remedy"}
+    fields = {"id", "status", "because", "where", "wrongness", "harm", "remedy", "phase"}
     assert set(first) == set(second) == fields
     assert first["where"] == {"file": "train.py", "line": 7, "module": "head"}
     assert first["harm"]["change"] == "scale_lr(factor=0.1)"

@@ -15,7 +15,6 @@ from lossleuth.examiner.progress import RuledOut
 from lossleuth.examiner.request import Budget, Request
 from lossleuth.examiner.saved_examination import SavedExamination, SavedLook
 from lossleuth.examiner.trials import Measured, RunKey, Trials
-from lossleuth.judge.by_phase import why_not_judged
 from lossleuth.judge.choosing import (
     TRIAL_SECONDS,
     briefly_tried,
@@ -25,7 +24,7 @@ from lossleuth.judge.choosing import (
     trial_steps,
     usual_seconds,
 )
-from lossleuth.judge.judge import Circumstances, judge, judge_look, judge_looks
+from lossleuth.judge.judge import Circumstances, judge, judge_look, judge_looks, judged_phases
 from lossleuth.judge.judging import Judgements, trials_wanted
 from lossleuth.judge.learning import OVERFIT
 from lossleuth.judge.verdict import Verdict
@@ -82,8 +81,7 @@ class Examination:
 
     def _gather(self) -> None:
         self._phases = [[look] for look in self._observing.first().by_phase()]
-        firsts = [looks[0].evidence for looks in self._phases]
-        judged = [i for i, look in enumerate(firsts) if why_not_judged(look, firsts) is None]
+        judged = judged_phases([looks[0].evidence for looks in self._phases])
         for done, self._present in enumerate(judged):
             self._part = self._budget.part(len(judged) - done)
             self._gather_phase()

@@ -72,6 +72,11 @@ def judge(
     return Verdict(status, known, order, steps, seconds, notes, seen, tuple(judged))
 
 
+def judged_phases(firsts: Sequence[Evidence]) -> list[int]:
+    """Which of the first looks at each phase are judged; the others are only told."""
+    return [i for i, look in enumerate(firsts) if why_not_judged(look, firsts) is None]
+
+
 def _judge_phases(
     causes: Sequence[Cause], groups: Sequence[Sequence[Evidence]], circumstances: Circumstances
 ) -> tuple[list[PhaseVerdict], list[str]]:

@@ -313,9 +313,10 @@ class Hooks:
         self._changes.install(self._session.replace)
         self._observer.unseen.when_found = self._changes.updated_by_hand
         observer = self._observer
-        observer.recording.at_step = lambda step: self._changes.step_reached(
-            step, observer.made.optimizers
-        )
+        if self._from_step:
+            observer.recording.at_step = lambda step: self._changes.step_reached(
+                step, observer.made.optimizers
+            )
         if self._changes.wants_tape:
             observer.recording.wanted.want_all(self._from_step)
 

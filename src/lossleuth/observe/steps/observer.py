@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from lossleuth.observe.guard import guarded
-from lossleuth.observe.sampling import is_sampled
 from lossleuth.observe.session import Session
 from lossleuth.observe.steps.activations import Activations
 from lossleuth.observe.steps.clipping import Clip, value_clip_effect
@@ -28,7 +27,6 @@ from lossleuth.observe.steps.step import StepWindow
 from lossleuth.observe.steps.tokens.batches import Batches
 from lossleuth.observe.steps.trace_origins import Known, SeenSettings, origins
 from lossleuth.observe.steps.updates.unseen import UnseenUpdates
-from lossleuth.observe.steps.wanted_steps import EARLY
 from lossleuth.places import reading_place, user_place
 from lossleuth.record.write import RecordWriter
 
@@ -220,7 +218,7 @@ class Observer:
         self._log.event("trainee", {"number": number, "kind": self._table.trainees.known[-1].kind})
         if self.steps:
             self.recording.wanted.new_phase(self.steps)
-        if self.steps > EARLY:
+        if self.recording.wanted.is_late(self.steps):
             self._log.event("floors", self._batches.floors())
             self._batches.count_anew()
 
@@ -284,8 +282,7 @@ class Observer:
         own = self.phases.take_own(self.session.own_seconds)
         now -= self.phases.run_began
         number, self.steps = self.steps, self.steps + 1
-        in_phase = self.steps - self.recording.wanted.phase_first
-        self._window = StepWindow(now, is_sampled(self.steps) or is_sampled(in_phase))
+        self._window = StepWindow(now, self.recording.wanted.is_sampled(self.steps))
         self._log.add(number, window, now, own, measured)
         self._end_tape(number)
         self.recording.at_step(self.steps)

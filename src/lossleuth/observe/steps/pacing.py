@@ -53,9 +53,8 @@ class Pacing:
 
     def new_phase(self, first: int) -> None:
         """Something else may be trained from this step on."""
-        if first - self._first > EARLY[-1]:
-            self._first, self._last = first, min(self._last, first - 1)
-            self._in_phase = 0
+        self._first, self._last = first, min(self._last, first - 1)
+        self._in_phase = 0
 
     def is_due(self, step: int, now: float) -> bool:
         """Whether to record a step that begins now."""

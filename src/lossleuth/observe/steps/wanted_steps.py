@@ -6,11 +6,15 @@ import math
 from collections.abc import Iterable
 from time import perf_counter
 
+from lossleuth.observe.sampling import is_sampled
 from lossleuth.observe.steps.pacing import Pacing
 
-# Until then, optimizers are those that the program begins with; after a later one, which steps of
-# its phase are recorded, and of how many phases. Where steps are paced, the pace decides.
-EARLY, PHASE_STEPS, MAX_PHASES = 20, (1, 8, 40), 2
+# What begins fewer steps after something else belongs to that: optimizers are made and first used
+# one after the other. Eight are the fewest that are judged (`types/phases.py`).
+APART = 8
+# Steps of a later phase that are recorded, and of how many phases. Where steps are paced, the pace
+# decides.
+PHASE_STEPS, MAX_PHASES = (1, 8, 40), 2
 
 
 class WantedSteps:
@@ -39,17 +43,26 @@ class WantedSteps:
         """Whether a step was asked for, and is not recorded for an evaluation's sake alone."""
         return step in self._looked_at
 
+    def is_sampled(self, step: int) -> bool:
+        """Whether values that seldom change are read in it: often at the beginning of a phase."""
+        return is_sampled(step) or is_sampled(step - self.phase_first)
+
+    def is_late(self, step: int) -> bool:
+        """Whether what begins at this step is not what the program begins with."""
+        return step > APART
+
     def want_all(self, first: int = 0) -> None:
         """Record every step from this one on."""
         self._all_from = first
 
     def new_phase(self, step: int) -> None:
         """An optimizer that is made late begins something new: its first steps are wanted too."""
-        if step > EARLY:
-            self.phase_first = step + 1
+        if step + 1 - self.phase_first <= APART:
+            return
+        self.phase_first = step + 1
         if self._pacing is not None:
             self._pacing.new_phase(step + 1)
-        elif step > EARLY and self._looked_at and self._phases < MAX_PHASES:
+        elif self._looked_at and self._phases < MAX_PHASES:
             self._phases += 1
             wanted = {step + after for after in PHASE_STEPS}
             self._steps |= wanted
