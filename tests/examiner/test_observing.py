@@ -18,6 +18,7 @@ from lossleuth.observe.steps.pacing import EARLY
 from lossleuth.record.write import RecordWriter
 from lossleuth.types.change import Change
 from lossleuth.types.errors import BadInput
+from lossleuth.types.phases import Phase
 
 
 def observing(folder: Path, executor: Recorded, steps: int | None = 200) -> Observing:
@@ -64,6 +65,24 @@ def test_of_an_interrupted_look_the_steps_that_were_made_are_kept(tmp_path: Path
     look = observing(tmp_path, executor).unfinished()
     assert look is not None
     assert (len(look.evidence.steps), look.by_hand) == (2, False)
+
+
+def test_a_look_at_a_later_phase_begins_there(tmp_path: Path) -> None:
+    executor = Recorded(level)
+    phase = Phase(2, 2, 10, 59)
+    look = observing(tmp_path, executor).cured(1, (Change.of("hold_lr"),), phase, lead=7.0)
+    (plan,) = executor.calls[0]
+    assert (plan.from_step, plan.steps, plan.tape) == (10, 60, (11, 34))
+    assert plan.seconds == pytest.approx(0.4 * 120.0 + 7.0, rel=0.01)
+    assert look.evidence.phase == phase
+    assert [step.step for step in look.evidence.steps] == list(range(50))
+    assert [step.step for step in look.evidence.recorded] == [1, 24]
+
+
+def test_a_phase_that_is_not_reached_with_a_cure_in_is_refused(tmp_path: Path) -> None:
+    executor = Recorded(lambda plan: [3.0] * 8)
+    with pytest.raises(BadInput, match="from step 11 on"):
+        observing(tmp_path, executor).cured(1, (Change.of("hold_lr"),), Phase(2, 2, 10, 59))
 
 
 def test_a_cure_with_which_nothing_trains_is_refused(tmp_path: Path) -> None:

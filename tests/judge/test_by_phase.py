@@ -20,7 +20,7 @@ from lossleuth.types.observed import Ending, Step, Trainee
 FALLING, FLAT = [3.0 - 0.1 * i for i in range(20)], [3.0] * 20
 
 
-def run(*parts: list[float], recorded: tuple[int, ...] = ()) -> list[Evidence]:
+def run(*parts: list[float], recorded: tuple[int, ...] = (0, 20)) -> list[Evidence]:
     """The phases of a run that trains one thing after another, with these losses."""
     pairs = [(loss, number) for number, part in enumerate(parts) for loss in part]
     whole = Evidence(
@@ -74,6 +74,16 @@ def test_one_phase_that_does_not_learn_keeps_a_script_from_being_healthy() -> No
     assert found.notes[0] == "in the second of 2 phases, steps 21 to 40: loss 3.000 → 3.000"
     assert found.notes[-1] == "judged: steps 1 to 40; the run went on"
     assert found.steps == 40
+
+
+def test_a_phase_of_which_nothing_was_recorded_is_not_called_healthy() -> None:
+    causes = by_first_loss({3.0: says(Status.REFUTED), 9.0: says(Status.REFUTED)})
+    first, second = run(FALLING, HIGH, recorded=(0,))
+    other = replace(second, trainees=[Trainee(1, 7)])
+    found = judge(causes, [first, other])
+    assert [part.status for part in found.phases] == ["healthy", "cannot_tell"]
+    assert found.status == "cannot_tell"
+    assert any(note.endswith(": no step of it was recorded") for note in found.notes)
 
 
 def test_a_few_steps_of_something_else_are_told_and_not_judged() -> None:

@@ -107,6 +107,10 @@ class Observing:
         plan = replace(plan, from_step=first, seconds=plan.seconds + lead)
         look = self._with_bad_step(plan, self._read(self._run(plan)))
         evidence = look.evidence if phase is None else look.evidence.of_phase(phase)
+        if not evidence.steps and phase is not None:
+            raise BadInput(
+                f"{phase.steps} steps from step {first + 1} on", "none", "see its output"
+            )
         return replace(look, evidence=replace(evidence, cures=cures))
 
     def unfinished(self) -> Look | None:

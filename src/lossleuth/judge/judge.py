@@ -92,6 +92,9 @@ def _judge_phases(
             told.append(f"{phase.sentence}: {reason}")
             continue
         status, known, order, notes = _judge_alone(causes, group, circumstances)
+        if status == "healthy" and not group[0].recorded:
+            # Its loss falls, and nothing else is known of it.
+            status, notes = "cannot_tell", (*notes, "no step of it was recorded")
         notes = tuple(f"{phase.sentence}: {note}" for note in notes)
         judged.append(PhaseVerdict(phase, status, in_phase(known, phase), order, notes))
     return judged, told

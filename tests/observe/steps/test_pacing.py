@@ -83,7 +83,19 @@ def test_a_second_one_is_made_late_rather_than_never() -> None:
 
 
 def test_one_that_fills_the_time_is_made_once() -> None:
-    assert paced(bare=0.05, price=30.0).recorded == [0]
+    assert paced(bare=0.05, price=35.0).recorded == [0]
+
+
+def test_the_first_one_pays_for_what_is_done_once() -> None:
+    pacing = Pacing(SECONDS)
+    assert pacing.is_due(0, 0.0)
+    pacing.begin(0, 0.0)
+    pacing.end(28.0)
+    # As dear as the first it would not fit any more.
+    assert pacing.is_due(1, 28.5)
+    pacing.begin(1, 28.5)
+    pacing.end(36.0)
+    assert not pacing.is_due(4, 38.0)
 
 
 @settings(deadline=None, max_examples=200)
