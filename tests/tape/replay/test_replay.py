@@ -260,3 +260,13 @@ def test_other_leaves_dropout_and_choices_are_no_repetition() -> None:
         chosen = Replay(tape, gradients=False, replay_choices=False)
         free = chosen.run([made], leaves=leaves)[made]
     assert len({float(v) for v in (plain, whole, other, free)}) == 4
+
+
+def test_what_a_caller_does_to_its_values_is_of_no_concern_to_the_next() -> None:
+    window = recorded_step()
+    tape, root = window.tape, window.backwards[0].roots[0]
+    assert root is not None
+    with tape.settled():
+        for _ in range(2):
+            found = Replay(tape, gradients=False).run([root], before=window.backwards[0].at)
+            assert found.pop(root).numel() == 1
