@@ -74,3 +74,13 @@ def test_a_fault_in_one_phase_is_proven_and_the_phase_is_named(
     assert found["because"].startswith(f"In the {ordinal} of 2 phases, steps ")
     assert verdict["phases"][faulty - 1]["status"] == "proven"
     assert verdict["phases"][2 - faulty]["status"] != "proven"
+
+
+@pytest.mark.slow
+def test_trials_are_made_in_the_phase_that_is_at_fault(tmp_path: Path) -> None:
+    verdict = examined(tmp_path / "out", "phases", "teacher_then_student", "2", "rate")
+    (found,) = [cause for cause in verdict["causes"] if cause["status"] == "proven"]
+    assert (found["id"], found["phase"]["number"]) == ("lr_too_high", 2)
+    # The teacher is as good with the change as without: it acts in its own phase alone.
+    assert (found["harm"]["seeds"], found["harm"]["nats"] > 1) == (3, True)
+    assert verdict["phases"][0]["status"] == "healthy"

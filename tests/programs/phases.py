@@ -1,8 +1,9 @@
 """Several things are trained one after another, or in turn.
 
-    python phases.py KIND [FAULTY]
+    python phases.py KIND [FAULTY [FAULT]]
 
-In the phase of the number FAULTY, from 1, targets are two tokens ahead.
+In the phase of the number FAULTY, from 1, targets are two tokens ahead, or a student's rate is far
+too high.
 """
 
 import sys
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 
 KIND = sys.argv[1]
 FAULTY = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+FAULT = sys.argv[3] if len(sys.argv) > 3 else "ahead"
 STEPS, VOCABULARY, LENGTH = 90, 16, 16
 
 torch.manual_seed(0)
@@ -35,7 +37,7 @@ class Model(nn.Module):
 
 
 def step(model, optimizer, phase=1):
-    ahead = 2 if phase == FAULTY else 1
+    ahead = 2 if phase == FAULTY and FAULT == "ahead" else 1
     starts = torch.randint(0, len(text) - LENGTH - 2, (8,))
     inputs = torch.stack([text[s : s + LENGTH] for s in starts])
     targets = torch.stack([text[s + ahead : s + ahead + LENGTH] for s in starts])
@@ -59,7 +61,7 @@ model = Model()
 if KIND == "teacher_then_student":
     train(model, adamw(model))
     student = Model(16)
-    train(student, adamw(student), 2)
+    train(student, adamw(student, 3.0 if FAULT == "rate" else 1e-2), 2)
 elif KIND == "pre_trained_then_tuned":
     train(model, adamw(model))
     train(model, adamw(model, 1e-3), 2)

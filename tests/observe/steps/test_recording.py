@@ -353,3 +353,31 @@ def test_paced_steps_are_recorded_in_every_phase_from_its_first_on(tmp_path: Pat
         assert true is not None and true.loss == pytest.approx(bare[step.step], rel=1e-6)
         (truth,) = truths(step)
         assert truth.error <= 10 * truth.floor
+
+
+@pytest.mark.parametrize("asked", [(), (24,)])
+def test_the_first_step_of_a_phase_begins_when_its_model_is_there(
+    tmp_path: Path, asked: tuple[int, ...]
+) -> None:
+    kinds: dict[int, list[str]] = {}
+
+    def look(window: Window) -> RecordedStep:
+        kinds[window.step] = [str(operation.kind) for operation in window.tape.operations]
+        return RecordedStep(window.step)
+
+    session = Session()
+    observer = Observer(
+        lambda: RecordWriter.create(tmp_path / "run", {}, print), session, asked, pacing=Pacing(1e6)
+    )
+    observer.recording._look = look
+    hooks = Hooks(observer)
+    hooks.install()
+    try:
+        train(24)
+        train(4)
+    finally:
+        observer.finish({"how": "test"})
+        session.close()
+    # Its batch is drawn within the step, its weights before it.
+    assert "randint" in kinds[24][0]
+    assert not any("uniform" in kind or "normal" in kind for kind in kinds[24])

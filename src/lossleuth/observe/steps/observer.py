@@ -212,8 +212,10 @@ class Observer:
         new = any(names(p) is None for group in groups for p in group["params"][:1])
         if self._table.trainees.made(optimizer, calls) or new:
             self.recording.wanted.new_phase(self.steps)
-        if new and self.steps:
+        if new and self._window.updated:
+            # With an optimizer there, the model is there: its first step may begin.
             self.recording.begin_again(self.next_step)
+            self.recording.begin(self.next_step)
 
     def _begin_phase(self) -> None:
         """Something is trained that was not before: count its tokens by themselves."""
