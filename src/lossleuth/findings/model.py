@@ -33,6 +33,8 @@ class Leaks(Finding):
     # positions a text has.
     reach: int | None = None
     length: int = 0
+    # Of a text's own logits, wherever they are, when all of its tokens are changed.
+    whole: float | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from loss_layouts import LAYOUTS, Net, Options, inputs_and_targets, step_of
+from loss_layouts import LAYOUTS, Net, Options, inputs_and_targets, padded, step_of
 from steps import VOCABULARY, WIDTH, SmallModel, batch, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -254,3 +254,54 @@ def test_a_model_without_tokens_ignores_none() -> None:
         return F.cross_entropy(net.head(net.mixed(h)).flatten(0, 1), y.flatten()) + extra
 
     assert leaks_of(step_of(from_numbers)).untested is not None
+
+
+def test_a_text_whose_end_is_padding_is_not_ignored() -> None:
+    def pooled(net: Net, o: Options) -> Tensor:
+        x, _, _ = padded(o)
+        kept = (x != 0).float().unsqueeze(-1)
+        h = (net.embedded(x) * kept).sum(1) / kept.sum(1)
+        return F.cross_entropy(net.head(h), torch.tensor([0, 1, 0, 1]))
+
+    found = leaks_of(step_of(pooled))
+    # Its prediction stands at the last position, whose token is masked.
+    assert found.own == 0.0 and found.whole is not None and found.whole > 0.1
+    lost = leaks_of(step_of(pooled, Options(ignores_input=True)))
+    assert lost.whole == 0.0
+
+
+class Switch(nn.Module):
+    """Experts whose tokens are sorted, split by counts that Python reads, and put back."""
+
+    def __init__(self, puts_back: bool) -> None:
+        super().__init__()
+        self.router = nn.Linear(WIDTH, 3)
+        self.experts = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.puts_back = puts_back
+
+    def forward(self, h: Tensor) -> Tensor:
+        flat = h.reshape(-1, WIDTH)
+        pick = self.router(flat).argmax(-1)
+        order = pick.argsort(stable=True)
+        counts = torch.bincount(pick, minlength=3).tolist()
+        groups = flat[order].split(counts)
+        done = torch.cat([e(g) for e, g in zip(self.experts, groups, strict=True)])
+        if not self.puts_back:
+            return done[order].view_as(h)
+        out = torch.empty_like(done)
+        out[order] = done
+        return out.view_as(h)
+
+
+@pytest.mark.parametrize("puts_back", [True, False])
+def test_routing_that_python_reads_is_no_leak_and_a_wrong_order_is(puts_back: bool) -> None:
+    torch.manual_seed(1)
+    experts = Switch(puts_back)
+
+    def plant(model: SmallModel) -> None:
+        model.experts = experts
+        model.between = lambda h: h + experts(h)
+
+    found = leaks_of(recorded_step(change=plant))
+    assert found.untested is None
+    assert found.batch is not None and (found.batch > 1e-3) is not puts_back

@@ -47,7 +47,7 @@ def judge(evidence: Evidence) -> Judgement:
     ignoring = [
         (own, leaks)
         for own, leaks in varied
-        if own <= leaks.floor and (leaks.later or 0.0) <= leaks.floor
+        if max(own, leaks.later or 0.0, leaks.whole or 0.0) <= leaks.floor
     ]
     if not varied and all(own <= leaks.floor for own, leaks, _ in moves):
         return untested("logits do not differ from class to class, or their spread is not known")

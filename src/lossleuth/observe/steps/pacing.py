@@ -13,7 +13,7 @@ EARLY = (0, 1, 4, 16)
 # After those, the next is recorded when a phase has come so many times as far as at the last, or
 # after so large a share of the time. Picked by hand: some 8 in 1 000 quick steps, 14 in a run that
 # uses up its time.
-GROWTH, LONGEST_GAP = 2.5, 0.1
+GROWTH, LONGEST_GAP = 1.7, 0.1
 # Recordings may take this share of the time that has passed, or that share of all time there is;
 # the first ones of a phase the former of all time.
 MAX_SHARE, FREE_SHARE, FIRST_OF_PHASE = 0.5, 0.25, 3

@@ -49,7 +49,7 @@ class ChangedTokens:
 
     def rows(self, tokens: Tensor) -> Tensor:
         """The rows of logits, or of the features that logits are made of, with these tokens."""
-        replay = Replay(self.window.tape, gradients=False, replay_choices=False)
+        replay = self._replay()
         inputs = {self._number: self._swap(tokens)}
         roles = self.roles
         if roles.scores is not None:
@@ -78,9 +78,14 @@ class ChangedTokens:
         wanted = [part.logits for part in roles.parts if part.logits is not None]
         if not wanted and roles.features is not None:
             wanted = [roles.features.number]
-        replay = Replay(self.window.tape, gradients=False, replay_choices=False)
+        replay = self._replay()
         inputs = {self._number: self._swap(tokens)}
         replay.run(wanted, before=roles.run.at, inputs=inputs, each=each)
+
+    def _replay(self) -> Replay:
+        # Choices are those of the recording, as a router's are: what the program did with them in
+        # Python, such as splitting by counts, is on the tape as it was.
+        return Replay(self.window.tape, gradients=False)
 
     @property
     def _number(self) -> int:

@@ -45,7 +45,7 @@ def leaks(window: Window, roles: Roles | None) -> Leaks:
         dead = [i for i, g in roles.run.after.items() if g is None or not bool(g.any())]
         if unused_tokens(window.tape, roles.run.at, dead) is not None:
             # Tokens are looked up, and nothing on the way to the logits takes what was found.
-            return Leaks(None, None, 0.0, 0.0)
+            return Leaks(None, None, 0.0, 0.0, whole=0.0)
     try:
         return _measured(_step(window, roles))
     except CannotReplay as reason:
@@ -91,7 +91,10 @@ def _measured(step: ChangedTokens) -> Leaks:
     unit = float(base.std()) or 1.0
     batch = batch_harm = None
     if len(tokens) > 1:
-        batch, batch_harm = _between_texts(step, base, unit)
+        whole, batch, batch_harm = _between_texts(step, base, unit)
+    else:
+        changed = others_than(tokens, tokens.reshape(-1)).reshape(tokens.shape)
+        whole = _largest((step.rows(changed) - base).abs().amax(-1)) or 0.0
     # Some kernels do not support float64; then their own precision sets the floor.
     floor = ROUNDING_FLOOR_ULPS * 2.0 ** (-23 if step.narrow else -52)
     apart = batch is None or batch <= floor
@@ -114,20 +117,25 @@ def _measured(step: ChangedTokens) -> Leaks:
         batch_harm=batch_harm,
         reach=seen.reach,
         length=tokens.shape[1],
+        whole=whole,
     )
 
 
-def _between_texts(step: ChangedTokens, base: Tensor, unit: float) -> tuple[float, float | None]:
-    """How far texts move that were not changed, and what that does to their loss."""
-    largest, harm = 0.0, list[Tensor]()
+def _between_texts(
+    step: ChangedTokens, base: Tensor, unit: float
+) -> tuple[float, float, float | None]:
+    """How far texts move that were changed, and others, and what that does to the loss of those."""
+    own, largest, harm = 0.0, 0.0, list[Tensor]()
     for half in (0, 1):
         changed, chosen = half_changed(step.tokens, half)
         rows = step.rows(changed)
         kept = ~chosen[step.texts]
-        largest = max(largest, _largest((rows - base).abs().amax(-1)[kept] / unit) or 0.0)
+        moved = (rows - base).abs().amax(-1) / unit
+        own = max(own, _largest(moved[~kept]) or 0.0)
+        largest = max(largest, _largest(moved[kept]) or 0.0)
         if largest > 0:
             harm += _lost(step, base, rows, kept & step.counted)
-    return largest, _mean(harm)
+    return own, largest, _mean(harm)
 
 
 def _positions(step: ChangedTokens, turn: int, *, apart: bool) -> Tensor:
