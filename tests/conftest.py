@@ -25,6 +25,8 @@ collect_ignore = ["support", "programs"]
 # A shell that starts things in the background has them ignore Ctrl-C, and whatever they start does
 # too; tests that interrupt a program want it to listen.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# So does `nohup` with a terminal that goes away.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 # Tests run side by side: one thread each, in this process and in the ones it starts.

@@ -203,7 +203,8 @@ def test_what_there_is_no_time_for_is_said(tmp_path: Path) -> None:
 
 
 def test_an_order_survives_the_way_through_the_environment(tmp_path: Path) -> None:
-    plan = RunSpec(tmp_path, 7, 2.5, (0, 1), (3,), 1000, (Change.of("scale_lr", factor=0.1),))
+    changes = (Change.of("scale_lr", factor=0.1),)
+    plan = RunSpec(tmp_path, 7, 2.5, (0, 1), loss_steps=(3,), seed_shift=1000, changes=changes)
     (tmp_path / "train.py").write_text("x = 1")
     request = plan.request_for(Program(tmp_path / "train.py").header())
     assert WatchRequest(**json.loads(request.environment()[VARIABLE])) == request
