@@ -16,6 +16,7 @@ from lossleuth.findings.recorded_step import Part, RecordedStep
 from lossleuth.probes.analysis import Analysis, RunMemory
 from lossleuth.probes.probe import Found, Probe
 from lossleuth.tape.replay.hidden_copies import link_copies
+from lossleuth.tape.replay.link_outside import link_outside
 from lossleuth.tape.window import Window
 
 
@@ -37,17 +38,20 @@ def run_probes(window: Window, memory: RunMemory | None = None) -> RecordedStep:
     Recorded steps of one run share a `memory`.
     """
     wanted = [probe for probe in probes() if not probe.without_autograd]
+    link_outside(window.tape)
     link_copies(window.tape)
     return _run(window, wanted, Analysis(window, memory))
 
 
 def measure_true_loss(window: Window) -> RecordedStep:
     """The true loss alone."""
+    link_outside(window.tape)
     return _run(window, _finding({TrueLoss}), Analysis(window), "true_loss")
 
 
 def look_at_evaluation(window: Window) -> RecordedStep:
     """Measure evaluations alone."""
+    link_outside(window.tape)
     return _run(window, _finding({Evaluation}), Analysis(window), "evaluation")
 
 

@@ -79,6 +79,17 @@ class FunctionCall:
     # Gradients that its backward was given and gave, by position, where it has run.
     given: list[Tensor | None] | None = None
     gave: list[Tensor | None] | None = None
+    # Whether its result was known by its value, and operations of torch stand in its place.
+    recognised: bool = False
+    # Why it cannot be run again on other inputs, where that was tried.
+    opaque_because: str | None = None
+
+
+class OutsideCall(NamedTuple):
+    """A call that computes outside torch and can be run again; its results stand before `at`."""
+
+    call: FunctionCall
+    at: int
 
 
 class Read(NamedTuple):
@@ -115,6 +126,8 @@ class Tape:
     # that were looked at.
     copies: dict[int, int] = field(default_factory=dict)
     compared: set[int] = field(default_factory=set)
+    # Calls that a replay makes again, by the groups of their results.
+    outside: dict[int, OutsideCall] = field(default_factory=dict)
 
     # Lines of the user's code, such as an optimizer's, that wrote to leaves between recordings.
     writers: dict[Place, None] = field(default_factory=dict)
@@ -138,7 +151,7 @@ class Tape:
         self, wanted: Iterable[int], before: int | None = None, since: int = 0
     ) -> list[Operation]:
         """The operations between two points that these tensors depend on."""
-        needed = set(wanted)
+        needed = self.with_sources(wanted)
         groups = {self.groups[i] for i in needed}
         kept: list[Operation] = []
         for operation in reversed(self.operations[since:before]):
@@ -146,11 +159,26 @@ class Tape:
             writes = any(self.groups[i] in groups for i in operation.written)
             if makes or writes:
                 kept.append(operation)
-                inputs = {*operation.inputs}
-                inputs |= {self.copies[i] for i in inputs if i in self.copies}
+                inputs = self.with_sources(operation.inputs)
                 needed.update(inputs)
                 groups.update(self.groups[i] for i in inputs)
         return kept[::-1]
+
+    def with_sources(self, numbers: Iterable[int]) -> set[int]:
+        """These tensors, and those that they were made of outside torch."""
+        found = set(numbers)
+        waiting = list(found) if self.copies or self.outside else []
+        while waiting:
+            number = waiting.pop()
+            made_of: tuple[int, ...] = ()
+            if number in self.copies:
+                made_of = (self.copies[number],)
+            if (again := self.outside.get(self.groups[number])) is not None:
+                made_of += again.call.inputs
+            new = set(made_of) - found
+            found |= new
+            waiting += new
+        return found
 
     def fed_by_parameters(self, operations: Iterable[Operation]) -> set[int]:
         """Parameters, and everything that these operations compute from them."""

@@ -19,7 +19,9 @@ def endings(
             last_use[tape.groups[number]] = operation.number
     # We notice memory that was filled outside torch only after its first use.
     refilled = [source for number, source in tape.copies.items() if number in tape.opaque]
-    for number in (*wanted, *refilled):
+    # What is run again is given its inputs after its last operation.
+    given = [number for again in tape.outside.values() for number in again.call.inputs]
+    for number in (*wanted, *refilled, *given):
         last_use.pop(tape.groups[number], None)
     found: dict[int, list[int]] = {}
     for group, number in last_use.items():

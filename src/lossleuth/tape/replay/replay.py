@@ -19,6 +19,8 @@ from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.liveness import endings
 from lossleuth.tape.replay.no_dropout import without_dropout
+from lossleuth.tape.replay.opacity import blocked_by
+from lossleuth.tape.replay.outside import replayed_call
 from lossleuth.tape.replay.strides import laid_out
 from lossleuth.tape.replay.substitutes import (
     attention,
@@ -27,7 +29,7 @@ from lossleuth.tape.replay.substitutes import (
     half_to_float,
     named_arguments,
 )
-from lossleuth.tape.tape import Operation, Ref, Tape
+from lossleuth.tape.tape import Operation, OutsideCall, Ref, Tape
 from lossleuth.torch_internals import map_only
 
 aten = torch.ops.aten
@@ -84,6 +86,8 @@ class Replay:
         in the recorded types.
         """
         operations = self.tape.needed_for([*wanted, *kept], before, since)
+        if inputs and (reason := blocked_by(self.tape, inputs, operations)) is not None:
+            raise CannotReplay(reason)
         with neutral(float64=self.float64, gradients=self.gradients):
             pass_ = _Pass(
                 replay=self,
@@ -91,6 +95,7 @@ class Replay:
                 inputs=inputs or {},
                 operations=operations,
                 wanted={*wanted, *kept},
+                since=since,
                 each=each,
             )
             for operation in operations:
@@ -101,6 +106,7 @@ class Replay:
                 except Exception as error:
                     where = f"{operation.name} at {operation.place}"
                     raise CannotReplay(f"{where}: {type(error).__name__}: {error}") from error
+            pass_.catch_up(before)
             return {i: pass_.value_of(i) for i in {*wanted, *kept} if pass_.has(i)}
 
     def leaf(self, tensor: Tensor) -> Tensor:
@@ -124,6 +130,7 @@ class _Pass:
         inputs: Mapping[int, Callable[[int, Tensor], Tensor]],
         operations: Sequence[Operation],
         wanted: set[int],
+        since: int,
         each: Each | None,
     ) -> None:
         self._replay, self._tape = replay, replay.tape
@@ -137,6 +144,7 @@ class _Pass:
         self._members: dict[int, list[int]] = {}
         # Memory that was filled outside torch, and the operation before which we noticed.
         self._opaque = dict(self._tape.opaque)
+        self._outside = self._calls_outside(operations, wanted, since)
 
     # values
 
@@ -189,12 +197,49 @@ class _Pass:
         replay.has_cuts = True
         return tensor.detach()
 
+    # calls outside torch
+
+    def _calls_outside(
+        self, operations: Sequence[Operation], wanted: set[int], since: int
+    ) -> list[OutsideCall]:
+        """The calls to be made again, in order; their results are not taken from the recording."""
+        groups, known = self._tape.groups, self._tape.outside
+        if not known:
+            return []
+        used = self._tape.with_sources({*wanted, *(i for op in operations for i in op.inputs)})
+        given = {groups[i] for i in self._leaves}
+        needed = {groups[i] for i in used} - given
+        calls = {id(a.call): a for group, a in known.items() if group in needed and a.at > since}
+        again = {groups[i] for one in calls.values() for i in one.call.outputs.values()}
+        self._opaque = {i: at for i, at in self._opaque.items() if groups[i] not in again}
+        return sorted(calls.values(), key=lambda one: one.at)
+
+    def _call_outside(self, before: int | None) -> None:
+        """Make the calls again whose results stand before an operation, or all that are left."""
+        while self._outside and (before is None or self._outside[0].at <= before):
+            call, at = self._outside.pop(0)
+            inputs = {number: self.value_of(number) for number in call.inputs}
+            for number, value in replayed_call(self._tape, call, inputs).items():
+                if (parent := self._parents.pop(number, None)) is not None:
+                    # It has memory of its own now.
+                    views = self._views[parent]
+                    self._views[parent] = [view for view in views if view[0] != number]
+                self._set(number, laid_out(value, self._tape.layouts[number]))
+                self._renew_views(number)
+            if self._replay.float64:
+                self._replay.narrow.append(self._tape.operations[at - 1])
+
     # operations
 
-    def do(self, operation: Operation) -> None:
-        for number in [i for i, at in self._opaque.items() if at <= operation.number]:
+    def catch_up(self, before: int | None) -> None:
+        """What was done outside torch before an operation, or at all."""
+        self._call_outside(before)
+        for number in [i for i, at in self._opaque.items() if before is None or at <= before]:
             del self._opaque[number]
             self._refill(number)
+
+    def do(self, operation: Operation) -> None:
+        self.catch_up(operation.number)
         for number in operation.written:
             self._make_writable(number)
         args = self._decoded(operation.args, operation)
