@@ -137,7 +137,7 @@ def _described(chosen: NDArray[np.bool_]) -> str:
     """
     table = chosen.reshape(-1, chosen.shape[-1]) if chosen.ndim else chosen.reshape(1, 1)
     for axis, name in ((1, "row"), (0, "column")):
-        full = table.all(axis)
+        full = np.asarray(table.all(axis))
         if full.any() and np.count_nonzero(full) * table.shape[axis] == np.count_nonzero(table):
             first = int(np.argmax(full))
             words = f"{np.count_nonzero(full)} of {len(full)} {name}s"

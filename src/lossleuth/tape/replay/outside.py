@@ -104,7 +104,7 @@ def replayed_call(tape: Tape, call: FunctionCall, inputs: Values) -> dict[int, T
     """The results of a call by their numbers, with a graph where the inputs have one."""
     given = [inputs[number] for number in _inputs(call)]
     try:
-        made = CallAgain.apply(tape, call, *given)
+        made = CallAgain.apply(tape, call, *given)  # type: ignore[no-untyped-call]  # untyped
     except Exception as error:
         # It is the program's own code, and may refuse what it is given.
         reason = f"{call.name} at {call.place} cannot be run again"
