@@ -94,6 +94,22 @@ def test_a_forward_that_reads_the_next_position_leaks(tmp_path: Path) -> None:
         assert quiet is not None and leaky is not None
         assert quiet.future == 0.0 and (quiet.own or 0.0) > 0.1
         assert leaky.future is not None and leaky.future > 10 * leaky.floor
+        # The line that calls the function.
+        assert [Path(place).name for place in leaky.places] == ["steps.py:43"]
+
+
+def test_it_is_seen_as_one_operation_and_what_it_does_within_torch_is_not(tanh: Any) -> None:
+    window = step(tanh)
+    (call,) = window.tape.functions
+    root = window.backwards[0].roots[0]
+    assert root is not None
+    seen = []
+    Replay(window.tape).run([root], each=lambda op, args, made, low: seen.append((op, args, made)))
+    inside = range(call.first, call.last + 1)
+    ((operation, args, made),) = [one for one in seen if one[0].number in inside]
+    assert (operation.inputs, operation.outputs) == (call.inputs, tuple(call.outputs.values()))
+    assert operation.place == call.place
+    torch.testing.assert_close(made[0], args[0].tanh(), rtol=1e-5, atol=1e-6)
 
 
 def test_what_cannot_be_run_again_blocks_a_change_and_is_no_lost_input() -> None:

@@ -14,7 +14,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -26,13 +27,51 @@ from torch.autograd import Function
 from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.strides import laid_out
-from lossleuth.tape.tape import FunctionCall, Ref, Tape
+from lossleuth.tape.tape import FunctionCall, Operation, OutsideCall, Ref, Tape
 from lossleuth.torch_internals import without_modes
 
 # Arguments that are not copied: they are no data.
 CODE = (type, FunctionType, BuiltinFunctionType, ModuleType)
 
 Values = Mapping[int, Tensor]
+
+
+def calls_to_make(
+    tape: Tape,
+    operations: Iterable[Operation],
+    wanted: set[int],
+    given: set[int],
+    span: tuple[int, int | None],
+) -> list[OutsideCall]:
+    """The calls that a replay of these operations makes again, in order.
+
+    Those are needed for what is wanted, not given, and within the span of the replay.
+    """
+    if not tape.outside:
+        return []
+    since, before = span
+    used = tape.with_sources({*wanted, *(i for op in operations for i in op.inputs)})
+    needed = {tape.groups[i] for i in used} - {tape.groups[i] for i in given}
+    calls = {
+        id(again.call): again
+        for group, again in tape.outside.items()
+        if group in needed and again.at > since and (before is None or again.at <= before)
+    }
+    return sorted(calls.values(), key=lambda again: again.at)
+
+
+def as_operation(tape: Tape, again: OutsideCall) -> Operation:
+    """A call that is made again as if it were one operation, at the line that makes it."""
+    call, results = again.call, _results(again.call)
+    return replace(
+        tape.operations[again.at - 1],
+        inputs=call.inputs,
+        outputs=tuple(results),
+        several=True,
+        written=(),
+        place=call.place,
+        recorded_results=None,
+    )
 
 
 def run_again(tape: Tape, call: FunctionCall, inputs: Values) -> dict[int, Tensor]:

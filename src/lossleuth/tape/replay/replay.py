@@ -20,7 +20,7 @@ from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.liveness import endings
 from lossleuth.tape.replay.no_dropout import without_dropout
 from lossleuth.tape.replay.opacity import blocked_by
-from lossleuth.tape.replay.outside import replayed_call
+from lossleuth.tape.replay.outside import as_operation, calls_to_make, replayed_call
 from lossleuth.tape.replay.strides import laid_out
 from lossleuth.tape.replay.substitutes import (
     attention,
@@ -95,7 +95,7 @@ class Replay:
                 inputs=inputs or {},
                 operations=operations,
                 wanted={*wanted, *kept},
-                since=since,
+                span=(since, before),
                 each=each,
             )
             for operation in operations:
@@ -130,7 +130,7 @@ class _Pass:
         inputs: Mapping[int, Callable[[int, Tensor], Tensor]],
         operations: Sequence[Operation],
         wanted: set[int],
-        since: int,
+        span: tuple[int, int | None],
         each: Each | None,
     ) -> None:
         self._replay, self._tape = replay, replay.tape
@@ -144,7 +144,13 @@ class _Pass:
         self._members: dict[int, list[int]] = {}
         # Memory that was filled outside torch, and the operation before which we noticed.
         self._opaque = dict(self._tape.opaque)
-        self._outside = self._calls_outside(operations, wanted, since)
+        self._outside = calls_to_make(self._tape, operations, {*wanted}, {*leaves}, span)
+        made_again = {self._tape.groups[i] for a in self._outside for i in a.call.outputs.values()}
+        groups = self._tape.groups
+        self._opaque = {i: at for i, at in self._opaque.items() if groups[i] not in made_again}
+        again = {id(a.call) for a in self._outside}
+        functions = self._tape.functions if again else ()
+        self._left_out = {index for index, call in enumerate(functions) if id(call) in again}
 
     # values
 
@@ -199,47 +205,33 @@ class _Pass:
 
     # calls outside torch
 
-    def _calls_outside(
-        self, operations: Sequence[Operation], wanted: set[int], since: int
-    ) -> list[OutsideCall]:
-        """The calls to be made again, in order; their results are not taken from the recording."""
-        groups, known = self._tape.groups, self._tape.outside
-        if not known:
-            return []
-        used = self._tape.with_sources({*wanted, *(i for op in operations for i in op.inputs)})
-        given = {groups[i] for i in self._leaves}
-        needed = {groups[i] for i in used} - given
-        calls = {id(a.call): a for group, a in known.items() if group in needed and a.at > since}
-        again = {groups[i] for one in calls.values() for i in one.call.outputs.values()}
-        self._opaque = {i: at for i, at in self._opaque.items() if groups[i] not in again}
-        return sorted(calls.values(), key=lambda one: one.at)
-
-    def _call_outside(self, before: int | None) -> None:
-        """Make the calls again whose results stand before an operation, or all that are left."""
-        while self._outside and (before is None or self._outside[0].at <= before):
-            call, at = self._outside.pop(0)
-            inputs = {number: self.value_of(number) for number in call.inputs}
-            for number, value in replayed_call(self._tape, call, inputs).items():
-                if (parent := self._parents.pop(number, None)) is not None:
-                    # It has memory of its own now.
-                    views = self._views[parent]
-                    self._views[parent] = [view for view in views if view[0] != number]
-                self._set(number, laid_out(value, self._tape.layouts[number]))
-                self._renew_views(number)
-            if self._replay.float64:
-                self._replay.narrow.append(self._tape.operations[at - 1])
+    def _call_outside(self, again: OutsideCall) -> None:
+        """Make a call again; what it did within torch is left out."""
+        call, at = again
+        inputs = {number: self.value_of(number) for number in call.inputs}
+        made = replayed_call(self._tape, call, inputs)
+        for number, value in made.items():
+            self._set(number, laid_out(value, self._tape.layouts[number]))
+        if self._replay.float64:
+            self._replay.narrow.append(self._tape.operations[at - 1])
+        if self._each is not None:
+            results = tuple(made.values())
+            self._each(as_operation(self._tape, again), tuple(inputs.values()), results, made.copy)
 
     # operations
 
     def catch_up(self, before: int | None) -> None:
         """What was done outside torch before an operation, or at all."""
-        self._call_outside(before)
+        while self._outside and (before is None or self._outside[0].at <= before):
+            self._call_outside(self._outside.pop(0))
         for number in [i for i, at in self._opaque.items() if before is None or at <= before]:
             del self._opaque[number]
             self._refill(number)
 
     def do(self, operation: Operation) -> None:
         self.catch_up(operation.number)
+        if operation.function in self._left_out:
+            return
         for number in operation.written:
             self._make_writable(number)
         args = self._decoded(operation.args, operation)
