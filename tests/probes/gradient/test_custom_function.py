@@ -13,6 +13,7 @@ from steps import InNumpy, SmallModel, recorded_step
 from torch import Tensor
 
 from lossleuth.findings.gradient import CustomFunction
+from lossleuth.probes.gradient import custom_function
 from lossleuth.probes.gradient.custom_function import custom_functions
 
 
@@ -110,3 +111,19 @@ def test_values_that_do_not_repeat_are_untested_and_not_wrong() -> None:
     assert math.isnan(found.error)
     assert found.untested is not None
     assert "opaque" in found.untested
+
+
+def test_calls_outside_torch_are_measured_kind_by_kind_until_time_is_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def plant(model: SmallModel) -> None:
+        model.activation = lambda x: (
+            InNumpy.apply(x) + InNumpy.apply(2 * x) + InNumpy.apply(x[:, :1])
+        )
+
+    tape = recorded_step(change=plant).tape
+    # Two are of one shape, the last is of another.
+    assert list(custom_function._unlike_first(tape, dict(enumerate(tape.functions)))) == [0, 2, 1]
+    monkeypatch.setattr(custom_function, "MAX_SECONDS_OUTSIDE", -1.0)
+    found = custom_functions(recorded_step(change=plant))
+    assert ["want of time" in str(f.untested) for f in found] == [True] * 3

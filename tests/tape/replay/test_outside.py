@@ -62,6 +62,11 @@ def moved(window: Window, number: int) -> Any:
     return Replay(window.tape, gradients=False).run([root], inputs={number: change})[root]
 
 
+def random_states() -> tuple[Any, ...]:
+    keys, at = np.random.get_state()[1:3]
+    return random.getstate(), keys.tolist(), at, torch.get_rng_state().tolist()
+
+
 @pytest.fixture(params=["ctypes", "numpy"])
 def tanh(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return in_numpy()[0] if request.param == "numpy" else in_c(compiled(tmp_path))[0]
@@ -137,13 +142,12 @@ def test_the_program_keeps_its_tensors_its_objects_and_its_random_numbers() -> N
     called = len(note)
     values = Replay(window.tape, float64=False).run(list(call.inputs), before=call.first)
     before = {i: value.clone() for i, value in values.items()}
-    states = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    states = random_states()
     run_again(window.tape, call, values)
     gradients_again(window.tape, call, values, {})
     assert len(note) == called
     assert all(torch.equal(values[i], before[i]) for i in values)
-    after = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
-    assert after == states
+    assert random_states() == states
 
 
 def test_an_excerpt_of_a_tape_makes_the_call_as_well(tanh: Any) -> None:

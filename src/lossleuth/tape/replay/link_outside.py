@@ -20,6 +20,8 @@ def link_outside(tape: Tape) -> None:
 
     Each call is tried once; of those that cannot be made again, the reason is noted.
     """
+    if not tape.functions:
+        return
     calls = [tape.functions[index] for index in sorted(opaque_calls(tape))]
     known = {id(again.call) for again in tape.outside.values()}
     new = [c for c in calls if not c.recognised and c.opaque_because is None and id(c) not in known]
