@@ -176,6 +176,8 @@ def _called(
             return _copied(tape, argument.id, inputs[argument.id]) if leaf is None else leaf
         if isinstance(argument, list | tuple):
             return type(argument)(decoded(item) for item in argument)
+        if isinstance(argument, dict):
+            return {key: decoded(item) for key, item in argument.items()}
         return argument if isinstance(argument, CODE) else copy.deepcopy(argument)
 
     with without_modes():
