@@ -205,14 +205,13 @@ def _listed(names: Sequence[str]) -> str:
 
 def _cure(faults: Sequence[Fault], evidence: Evidence) -> Change:
     """What undoes them: the true gradient of all, or, much faster, of the functions at fault."""
-    names = {fault.function for fault in faults}
-    if None in names:
-        return CURE
-    functions = ",".join(sorted(map(str, names)))
+    names = sorted({fault.function for fault in faults if fault.function is not None})
     if any(fault.outside for fault in faults):
         # A replay could not differentiate them either.
-        return Change.of("measure_backward", functions=functions)
-    faster = Change.of("differentiate_forward", functions=functions)
+        return Change.of("measure_backward", functions=",".join(names))
+    if any(fault.function is None for fault in faults):
+        return CURE
+    faster = Change.of("differentiate_forward", functions=",".join(names))
     return CURE if faster in evidence.failed else faster
 
 

@@ -18,12 +18,7 @@ from torch import Tensor
 from lossleuth.tape.capture.compiler_marks import never_compile
 from lossleuth.tape.capture.memory import READ, kept_results, memory_of, seen_alike, written_tensors
 from lossleuth.tape.capture.own_work import OwnWork
-from lossleuth.tape.capture.source_frames import (
-    context_of,
-    custom_function,
-    in_own_optimizer,
-    place_of,
-)
+from lossleuth.tape.capture.source_frames import custom_function, in_own_optimizer, place_of
 from lossleuth.tape.op_schemas import EMPTY, is_view, short_name, tensors_in
 from lossleuth.tape.tape import FunctionCall, Layout, Operation, Read, Ref, Tape
 from lossleuth.torch_internals import OpOverload, TorchDispatchMode, forward_class, gradient_hooks
@@ -54,8 +49,6 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         self._attributed: set[int] = set()
         # The call that each node of the graph came from.
         self.calls: dict[Any, FunctionCall] = {}
-        # The same for contexts, most of which become nodes.
-        self._contexts: dict[Any, FunctionCall] = {}
 
     # pausing
 
@@ -302,9 +295,6 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
             first = len(self.tape.operations)
             encoded = self._encoded(arguments)
             calls.append(FunctionCall(name, place, cls, encoded, inputs, first))
-            context = context_of(frame)
-            if isinstance(context, torch.autograd.function.BackwardCFunction):
-                self._contexts[context] = calls[-1]
             self._call = (frame, len(calls) - 1)
         call = calls[self._call[1]]
         call.last = len(self.tape.operations)
@@ -319,13 +309,13 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
             return
         self._attributed.add(number)
         if isinstance(node, torch.autograd.function.BackwardCFunction):
-            own = self.calls.get(node) or self._contexts.get(node) or self._maker(node, number)
+            own = self.calls.get(node) or self._maker(node, number)
             if own is not None:
                 own.outputs.setdefault(tensor.output_nr, number)
                 self.calls[node] = own
 
     def _maker(self, node: Any, number: int) -> FunctionCall | None:
-        """The call that a result is of, where its context was not seen."""
+        """The call that a result is of."""
         cls, calls = forward_class(node), self.tape.functions
         made = (call for call in reversed(calls) if call.cls is cls and self._made_by(call, number))
         found = next(made, None)

@@ -56,16 +56,3 @@ def custom_function() -> FrameType | None:
             return at
         at = at.f_back
     return None
-
-
-def context_of(apply: FrameType) -> object | None:
-    """What the forward that `Function.apply` has called is given as its context, if anything.
-
-    It is also the node of the graph that its results will come from.
-    """
-    at: FrameType | None = sys._getframe(1)
-    while at is not None and at.f_back is not apply:
-        at = at.f_back
-    if at is None or not at.f_code.co_argcount:
-        return None
-    return at.f_locals.get(at.f_code.co_varnames[0])
