@@ -31,6 +31,8 @@ from lossleuth.types.plain import from_plain
 Rows = list[list[float]]
 # Readings of one kind that are held at most, and steps that are held in any case.
 MAX_READINGS, MIN_STEPS = 1_000_000, 1_000
+# Findings that are looked at here.
+READS = (HandLoss,)
 
 
 def evidence_of(
