@@ -142,15 +142,15 @@ class _Pass:
         self._written = {self._tape.groups[i] for op in operations for i in op.written}
         self._ending = endings(self._tape, operations, wanted)
         self._members: dict[int, list[int]] = {}
-        # Memory that was filled outside torch, and the operation before which we noticed.
-        self._opaque = dict(self._tape.opaque)
-        self._outside = calls_to_make(self._tape, operations, {*wanted}, {*leaves}, span)
-        made_again = {self._tape.groups[i] for a in self._outside for i in a.call.outputs.values()}
-        groups = self._tape.groups
-        self._opaque = {i: at for i, at in self._opaque.items() if groups[i] not in made_again}
+        # Calls that are made again, and their indices: what they did within torch is left out.
+        self._outside = calls_to_make(self._tape, operations, wanted, {*leaves}, span)
         again = {id(a.call) for a in self._outside}
         functions = self._tape.functions if again else ()
         self._left_out = {index for index, call in enumerate(functions) if id(call) in again}
+        # Memory that was filled outside torch otherwise, and the operation before which we noticed.
+        groups = self._tape.groups
+        results = {groups[i] for a in self._outside for i in a.call.outputs.values()}
+        self._opaque = {i: at for i, at in self._tape.opaque.items() if groups[i] not in results}
 
     # values
 
