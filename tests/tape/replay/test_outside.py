@@ -166,3 +166,65 @@ def test_an_excerpt_of_a_tape_makes_the_call_as_well(tanh: Any) -> None:
     part = Index(window.tape).excerpt([root])
     assert len(part.operations) < len(window.tape.operations)
     assert float(Replay(part).run([root])[root]) == float(whole)
+
+
+def test_kept_results_are_those_of_the_same_inputs_and_links(tanh: Any) -> None:
+    def plant(model: SmallModel) -> None:
+        model.between = tanh
+
+    window = recorded_step(change=plant)
+    tape, root = window.tape, window.backwards[0].roots[0]
+    assert root is not None
+    number = next(i for i, name in window.names.items() if name == "positions.weight")
+    other = {number: tape.value(number) + 0.1}
+    replay = Replay(tape, float64=False, gradients=False)
+    with tape.settled():
+        replay.run([root])
+        assert tape.values and tape.plans
+        unlinked = replay.run([root], leaves=other)[root]
+        link_outside(tape)
+        assert tape.outside
+        recorded = replay.run([root])[root]
+        moved = replay.run([root], leaves=other)[root]
+        assert float(replay.run([root])[root]) == float(recorded)
+    assert float(replay.run([root])[root]) == float(recorded)
+    assert float(replay.run([root], leaves=other)[root]) == float(moved)
+    # Before it was linked, nothing led through the call.
+    assert float(unlinked) == float(recorded) != float(moved)
+
+
+def test_linking_drops_results_that_were_kept(tanh: Any) -> None:
+    window = step(tanh)
+    tape, root = window.tape, window.backwards[0].roots[0]
+    assert root is not None
+    (call,) = tape.functions
+    with tape.settled():
+        Replay(tape, gradients=False).run([root])
+        assert tape.values and tape.plans
+        tape.link_outside(call)
+        assert not tape.values and not tape.plans
+
+
+def test_points_on_the_way_see_what_was_called_before_them(tanh: Any) -> None:
+    """The same as a replay up to each of them, also where the call's input is looked at before."""
+    window = step(lambda h: tanh(tanh(h * 2)))
+    tape = window.tape
+    one, other = tape.functions
+    ends = len(tape.operations)
+    points = {
+        one.first: [*one.inputs],
+        one.last + 1: [*one.inputs, *one.outputs.values()],
+        ends: [*other.outputs.values()],
+    }
+    seen: dict[int, dict[int, Tensor]] = {}
+    replay = Replay(tape, gradients=False)
+    replay.at_points(
+        points, lambda at, values: seen.update({at: {i: v.clone() for i, v in values.items()}})
+    )
+    for at, numbers in points.items():
+        wanted = replay.run(numbers, before=at)
+        assert set(seen[at]) == set(numbers)
+        assert all(torch.equal(seen[at][i], wanted[i]) for i in numbers)
+    (start,), (end,) = one.inputs, other.outputs.values()
+    true = seen[one.first][start].tanh().tanh()
+    torch.testing.assert_close(seen[ends][end], true, rtol=1e-5, atol=1e-6)

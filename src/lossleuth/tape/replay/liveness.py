@@ -124,7 +124,7 @@ def endings(
                 last_use[groups[made]] = at
                 if made in copies:
                     last_use[groups[copies[made]]] = at
-    for group in ({groups[number] for number in wanted}) | _held(tape):
+    for group in {groups[number] for number in wanted} | _held(tape):
         last_use.pop(group, None)
     found: dict[int, list[int]] = {}
     for group, number in last_use.items():
