@@ -15,6 +15,7 @@ from lossleuth.agents import answers
 from lossleuth.judge import verdict as written
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.judgement import Judgement, Status, Where, Wrongness
+from lossleuth.types.phases import Phase
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -30,6 +31,7 @@ def whole() -> dict[str, Any]:
         harm,
         "Do it.",
         cure=Change.of("hold_lr"),
+        phase=Phase(2, 2, 10, 19),
     )
     bare = Judgement(Status.SUSPECTED, "2 is not 0.")
     other = {status.value: Judgement(status, "x") for status in Status}
@@ -51,6 +53,7 @@ def test_a_verdict_has_the_promised_shape_and_no_field_more() -> None:
         (answers.Verdict, known),
         (answers.FoundCause, full),
         (answers.Where, full["where"]),
+        (answers.Phase, full["phase"]),
         (answers.Wrongness, full["wrongness"]),
         (answers.Harm, full["harm"]),
         (answers.Change, full["harm"]["intervention"]),
@@ -121,7 +124,7 @@ def test_the_reference_describes_every_field_of_a_verdict() -> None:
     text = "".join((DOCS / "reference" / page).read_text(encoding="utf-8") for page in pages)
     shapes = (
         *(answers.Verdict, answers.FoundCause, answers.Where, answers.Wrongness),
-        *(answers.Harm, answers.Change, answers.Detail, answers.Examined),
+        *(answers.Phase, answers.Harm, answers.Change, answers.Detail, answers.Examined),
     )
     named = {field for shape in shapes for field in fields_of(shape)}
     assert {field for field in named if f"`{field}`" not in text} == set()

@@ -12,7 +12,6 @@ from small_examinations import Recorded, Silent, always, cause, curable, says
 
 from lossleuth.causes.reasoning import decided_by_trial
 from lossleuth.examiner.examination import Examination
-from lossleuth.examiner.observing import WINDOWS
 from lossleuth.examiner.progress import RuledOut
 from lossleuth.examiner.rejudge import rejudge
 from lossleuth.examiner.request import Request
@@ -55,7 +54,7 @@ def test_a_run_that_learns_and_shows_nothing_is_healthy(tmp_path: Path) -> None:
     assert (found.status, found.exit_code, found.steps) == ("healthy", 0, 30)
     assert len(executor.calls) == 1
     (plan,) = executor.calls[0]
-    assert plan.tape == tuple(w for w in WINDOWS if w < 30)
+    assert (plan.tape, plan.paced, plan.steps) == ((0,), True, 30)
     assert str(RuledOut(1, 1)) in progress
 
 

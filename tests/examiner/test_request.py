@@ -28,3 +28,12 @@ def test_a_budget_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
     now[0] += 40.0
     assert (budget.for_observing(0.4), budget.left, budget.spent) == (5.0, -20.0, 80.0)
     assert not budget.has(0.0)
+
+
+def test_a_budget_is_parted_evenly_and_one_part_is_all_of_it() -> None:
+    budget = Budget(60.0)
+    assert budget.part(1) is budget
+    part = budget.part(3)
+    assert 19.0 < part.left <= 20.0
+    assert part.has(0.5) and budget.has(0.5)
+    assert Budget(0.0).part(2).left <= 0.0

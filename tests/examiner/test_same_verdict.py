@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from made_runs import found_on, true_loss
 from small_examinations import Recorded, Silent, always, cause, curable, says
 from torch import nn
 from torch.nn import functional as F
@@ -24,10 +25,12 @@ from lossleuth.examiner.examination import Examination
 from lossleuth.examiner.in_process import InProcess
 from lossleuth.examiner.rejudge import rejudge
 from lossleuth.examiner.request import Request
+from lossleuth.files import make_directory
 from lossleuth.judge.verdict import Verdict
 from lossleuth.labs.cases.stories import STORIES
 from lossleuth.labs.lab.cells import every
 from lossleuth.observe.launch.executor import RunOutcome, RunSpec
+from lossleuth.record.write import RecordWriter
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
 from lossleuth.types.judgement import Stage, Status, Wrongness
@@ -85,6 +88,33 @@ class Failing(Recorded):
         return finished
 
 
+class Phased(Recorded):
+    """Trains one thing for 30 steps, then another; with a change, from where it acts."""
+
+    def _write(self, plan: RunSpec) -> RunOutcome:
+        make_directory(plan.directory)
+        header = {"script": "train.py", "seed_shift": plan.seed_shift, "stop_steps": plan.steps}
+        header |= {"changes": [[c.name, dict(c.options)] for c in plan.changes]}
+        header |= {"from_step": plan.from_step} if plan.from_step else {}
+        writer = RecordWriter.create(plan.directory, header, print)
+        changed = [plan.changes if step >= plan.from_step else () for step in range(70)]
+        for step in range(min(70, plan.steps or 70)):
+            loss = self._losses(replace(plan, changes=changed[step]))[step]
+            second = step >= 30
+            writer.step({"step": step, "loss": loss, "seconds": 0.01, "trained": int(second)}, None)
+            if step in plan.tape or (plan.paced and step in (0, 1, 30, 31)):
+                writer.event(*found_on(step, true_loss(loss)))
+        writer.end({"how": "stopped"})
+        return RunOutcome(plan, 0, 1.0)
+
+
+def second_is_flat(plan: RunSpec) -> list[float]:
+    """The first thing learns; the second does so with the first change in."""
+    seed = plan.seed_shift / 1e5
+    learnt = 0.05 * (ONE in plan.changes)
+    return [3.0 - 0.09 * i + seed for i in range(30)] + [3.0 - learnt * i + seed for i in range(40)]
+
+
 class InterruptedLook(Recorded):
     """Ctrl-C comes when some steps are already recorded."""
 
@@ -135,6 +165,12 @@ def kinds() -> dict[str, Kind]:
             Recorded(lambda plan: bad), REFUTED, "cannot_tell", left=("observed-bad",)
         ),
         "no time for trials": Kind(Recorded(flat), SUSPECTED, "suspected", {"budget": 0.0}),
+        "a fault in a later phase": Kind(
+            Phased(second_is_flat), SUSPECTED, "proven", {"steps": 70}, left=("cured1", "trials/1")
+        ),
+        "a later phase, interrupted": Kind(
+            Phased(second_is_flat, interrupted_at=2), SUSPECTED, "suspected", {"steps": 70}
+        ),
         "interrupted at first": Kind(
             Recorded(flat, interrupted_at=1), SUSPECTED, "cannot_tell", left=()
         ),
@@ -155,6 +191,23 @@ def test_every_kind_of_examination_is_judged_again_as_it_was(tmp_path: Path, nam
     assert verdict.status == kind.status
     assert [folder for folder in kind.left if not (out / folder).exists()] == []
     assert_same(out, verdict, kind.causes)
+
+
+def test_a_later_phase_is_tried_where_it_is_and_named(tmp_path: Path) -> None:
+    executor = Phased(second_is_flat)
+    request = Request("train.py", tmp_path / "out", steps=70, budget=60.0)
+    verdict = Examination(executor, request, causes=SUSPECTED).run()
+    judgement = verdict.judgements["a"]
+    assert judgement.phase is not None and judgement.harm is not None
+    assert (judgement.phase.number, judgement.phase.first, judgement.phase.last) == (2, 30, 69)
+    assert [part.status for part in verdict.phases] == ["healthy", "proven"]
+    trials = [plan for plans in executor.calls for plan in plans if plan.loss_steps]
+    assert {plan.from_step for plan in trials} == {30}
+    assert {plan.steps for plan in trials} == {30 + judgement.harm.steps}
+    assert all(step >= 30 for plan in trials for step in plan.loss_steps)
+    # From records alone it is put together in the same way.
+    (tmp_path / "out" / "examination.json").unlink()
+    assert_same(tmp_path / "out", verdict, SUSPECTED)
 
 
 # Small models, with all causes of the catalogue and trials that are made.

@@ -338,3 +338,44 @@ def test_saved_trials_give_the_effect_that_they_gave(tmp_path: Path) -> None:
     del known[RunKey((CHANGE,), 1, 60)]
     pairs = saved_pairs(known, (), found)
     assert (set(pairs), pairs[CHANGE].steps, pairs[CHANGE].nats) == ({CHANGE}, 40, -6.0)
+
+
+def phase_record(folder: Path, losses: Sequence[float], first: int, begins: int) -> Record:
+    """A run that trains something else from a step on; a trial thinks that it is this one."""
+    header = {"changes": [], "seed_shift": 0, "stop_steps": len(losses), "from_step": first}
+    writer = RecordWriter.create(folder, header, print)
+    for step, loss in enumerate(losses):
+        writer.step({"step": step, "loss": loss, "trained": int(step >= begins)}, None)
+    writer.end({"how": "stopped"})
+    return Record.open(folder)
+
+
+def test_in_a_later_phase_the_losses_of_that_phase_are_measured(tmp_path: Path) -> None:
+    losses = [9.0] * 10 + [3.0 - 0.1 * i for i in range(10)]
+    with phase_record(tmp_path / "trials" / "0" / "000", losses, 10, 10) as record:
+        found = measured(record, 10, 10)
+    assert isinstance(found, Measured)
+    assert (found.start, found.losses) == (3.0, tuple(losses[-4:]))
+    (key,) = saved_runs(RunDirectory(tmp_path))
+    assert (key.steps, key.first) == (10, 10)
+
+
+def test_a_phase_that_begins_elsewhere_is_not_measured(tmp_path: Path) -> None:
+    phase_record(tmp_path / "trials" / "0" / "000", [3.0] * 20, first=10, begins=12).close()
+    (found,) = saved_runs(RunDirectory(tmp_path)).values()
+    assert found == "with this seed, the phase does not begin at step 11"
+
+
+def test_effects_of_one_phase_are_not_those_of_another() -> None:
+    def key(changes: tuple[Change, ...], seed: int, first: int) -> RunKey:
+        return RunKey(changes, seed, 20, first)
+
+    better = {10: 1.0, 0: 0.0}
+    known: dict[RunKey, Measured | str] = {}
+    for first, gain in better.items():
+        for seed in range(3):
+            known[key((), seed, first)] = Measured((3.0,), 4.0, "true loss")
+            known[key((CHANGE,), seed, first)] = Measured((3.0 - gain,), 4.0, "true loss")
+    assert saved_effects(known, (), 10)[CHANGE].nats == 1.0
+    assert saved_effects(known, ())[CHANGE].nats == 0.0
+    assert saved_effects(known, (), 5) == {}

@@ -83,13 +83,18 @@ def test_evaluations_that_were_not_recorded_are_missed_the_last_two_of_them() ->
     ending = Ending(evaluated=[30, 60, 90])
     evaluation = finding(Evaluation, 0.5)
     seen = SeenEvaluation(60, evaluation)
-    assert missed_evaluations(Evidence(ending=ending)) == (60, 90)
-    assert missed_evaluations(Evidence(ending=ending, recorded=[RecordedStep(90)])) == (30, 60)
-    assert missed_evaluations(Evidence(ending=ending, evaluations=[seen])) == ()
-    assert missed_evaluations(Evidence()) == ()
+    assert missed_evaluations(Evidence(ending=ending), 60.0) == (60, 90)
+    assert missed_evaluations(Evidence(ending=ending, recorded=[RecordedStep(90)]), 60.0) == (
+        30,
+        60,
+    )
+    assert missed_evaluations(Evidence(ending=ending, evaluations=[seen]), 60.0) == ()
+    assert missed_evaluations(Evidence(), 60.0) == ()
+    # A step takes 0.05 s where nothing is known of it.
+    assert missed_evaluations(Evidence(ending=ending), 4.0) == (30, 60)
     # One of a model that has learnt nothing yet is not enough.
     at_first = Evidence(ending=ending, evaluations=[SeenEvaluation(0, evaluation)])
-    assert missed_evaluations(at_first) == (60, 90)
+    assert missed_evaluations(at_first, 60.0) == (60, 90)
 
 
 def test_steps_that_were_recorded_apart_are_joined() -> None:

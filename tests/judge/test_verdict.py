@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from small_examinations import says
 
+from lossleuth.judge.reach import Reach
 from lossleuth.judge.verdict import Verdict
 from lossleuth.record.strict_json import number
 from lossleuth.run_directory import VERDICT
@@ -36,17 +37,19 @@ JUDGEMENTS = {
 
 def whole() -> Verdict:
     order = ["lr_too_high", "overflow", "label_offset"]
-    return Verdict("proven", JUDGEMENTS, order, 60, 12.34567, ("the loss rises",))
+    reach = Reach(to_end=False, planned=2000)
+    return Verdict("proven", JUDGEMENTS, order, 60, 12.34567, ("the loss rises",), reach)
 
 
 def test_the_public_form_is_that_of_the_design() -> None:
     found = whole().as_json()
     assert set(found) == {
         *("schema", "status", "causes", "refuted", "untested", "errored", "details"),
-        *("notes", "steps", "seconds"),
+        *("notes", "steps", "seconds", "seen_to_end", "planned_steps", "phases"),
     }
     assert (found["schema"], found["status"]) == (1, "proven")
     assert (found["steps"], found["seconds"]) == (60, 12.346)
+    assert (found["seen_to_end"], found["planned_steps"]) == (False, 2000)
     assert [c["id"] for c in found["causes"]] == ["lr_too_high", "overflow", "label_offset"]
     assert [c["status"] for c in found["causes"]] == ["proven", "suspected", "benign"]
     assert found["refuted"] == ["label_noise"]
@@ -58,7 +61,7 @@ def test_the_public_form_is_that_of_the_design() -> None:
 
 def test_a_cause_has_all_its_fields_whatever_is_known() -> None:
     first, second, _ = whole().as_json()["causes"]
-    fields = {"id", "status", "because", "where", "wrongness", "harm", "remedy"}
+    fields = {"id", "status", "because", "where", "wrongness", "harm", "remedy", "phase"}
     assert set(first) == set(second) == fields
     assert first["where"] == {"file": "train.py", "line": 7, "module": "head"}
     assert first["harm"]["change"] == "scale_lr(factor=0.1)"
@@ -95,7 +98,8 @@ def test_what_was_written_can_be_read_back(tmp_path: Path) -> None:
         Status.PROVEN, "3", Where("t.py", 7), wrong, harm, remedy="lower it", cure=cure
     )
     known = {**JUDGEMENTS, "lr_too_high": proven}
-    before = Verdict("proven", known, ["lr_too_high"], 60, 12.346, ("it rises",))
+    reach = Reach(to_end=True)
+    before = Verdict("proven", known, ["lr_too_high"], 60, 12.346, ("it rises",), reach)
     before.write(tmp_path)
     assert Verdict.read(tmp_path) == before
 

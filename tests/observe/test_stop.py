@@ -45,6 +45,15 @@ def test_backward_passes_that_no_update_follows_end_as_well() -> None:
     assert not limit.is_reached(steps=1, backwards=10**6)
 
 
+@pytest.mark.parametrize("limit", [Limit(seconds=1e6), Limit(steps=200)])
+def test_without_a_number_of_steps_as_many_passes_are_awaited_as_for_a_usual_one(
+    limit: Limit,
+) -> None:
+    assert not limit.is_reached(steps=0, backwards=limit.USUAL_STEPS - 1)
+    assert limit.is_reached(steps=0, backwards=limit.USUAL_STEPS)
+    assert not Limit(seconds=1e6).is_reached(steps=10**6, backwards=10**6)
+
+
 def test_no_handler_for_ordinary_errors_holds_it_up() -> None:
     for stop in (StopRun, InterventionFailed):
         assert not issubclass(stop, Exception)

@@ -10,6 +10,7 @@ from made_runs import found_on, true_loss
 
 from lossleuth.files import make_directory
 from lossleuth.observe.launch.executor import RunOutcome, RunSpec
+from lossleuth.observe.steps.pacing import EARLY
 from lossleuth.record.write import RecordWriter
 from lossleuth.run_directory import OUTPUT
 from lossleuth.types.cause import Cause
@@ -48,7 +49,7 @@ class Recorded:
         writer = RecordWriter.create(plan.directory, {"script": "train.py"}, print)
         for step, loss in enumerate(self._losses(plan)[: plan.steps]):
             writer.step({"step": step, "loss": loss, "seconds": 0.01}, None)
-            if step in plan.tape:
+            if step in plan.tape or (plan.paced and step in EARLY):
                 writer.event(*found_on(step, true_loss(loss)))
         writer.end({"how": "stopped"})
         return RunOutcome(plan, 0, 1.0)

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from lossleuth.judge.judge import RANK
 from lossleuth.judge.verdict import INTERNAL, ONLY_IN_DETAILS, VerdictFile
-from lossleuth.types import change, judgement
+from lossleuth.types import change, judgement, phases
 
 # Strict JSON has no NaN and no infinity: they are written as strings.
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
@@ -122,6 +122,7 @@ Change = SHAPES[change.Change] = shape_of(
     change.Change, "Change", instead={"options": dict[str, Number | int | str | bool]}
 )
 Where = SHAPES[judgement.Where] = shape_of(judgement.Where, "Where")
+Phase = SHAPES[phases.Phase] = shape_of(phases.Phase, "Phase")
 Wrongness = SHAPES[judgement.Wrongness] = shape_of(judgement.Wrongness, "Wrongness")
 Harm = SHAPES[change.Effect] = shape_of(
     change.Effect, "Harm", instead={"change": str, "intervention": Change}

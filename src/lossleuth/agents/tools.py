@@ -67,7 +67,10 @@ class Tools:
         script: Annotated[str, Field(description="training script, run unchanged")],
         context: Request,
         arguments: Annotated[Sequence[str], Field(description="its own arguments")] = (),
-        steps: Annotated[int, Field(ge=1, description="observe at most this many steps")] = 200,
+        steps: Annotated[
+            int | None,
+            Field(ge=1, description="observe at most this many steps; all that fit if not given"),
+        ] = None,
         budget: Annotated[
             float, Field(ge=1, le=MAX_SECONDS, description="time budget in seconds")
         ] = 120,
@@ -92,7 +95,8 @@ class Tools:
                 result = await run_command(
                     "lossleuth",
                     [
-                        *("run", "--json", "--steps", str(steps), "--budget", str(budget)),
+                        *("run", "--json", "--budget", str(budget)),
+                        *(() if steps is None else ("--steps", str(steps))),
                         *("--seeds", str(seeds), "--out", str(directory), str(path), *arguments),
                     ],
                     root=self._fence.root,

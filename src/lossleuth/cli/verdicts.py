@@ -26,7 +26,14 @@ def run(
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="ARGS", help="its own arguments")
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="observe at most this many steps")] = 200,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="observe at most this many steps",
+            show_default="to the script's own end, or 40 % of the budget",
+        ),
+    ] = None,
     budget: Annotated[float, typer.Option(min=1, help="time budget in seconds")] = 120.0,
     seeds: Annotated[
         int, typer.Option(min=1, help="paired runs per trial (at least 3 are needed for a proof)")

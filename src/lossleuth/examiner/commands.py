@@ -26,7 +26,7 @@ def examine_script(
     arguments: Sequence[str],
     *,
     out: Path | None = None,
-    steps: int = 200,
+    steps: int | None = None,
     budget: float = 120.0,
     seeds: int = 3,
     trials: bool = True,

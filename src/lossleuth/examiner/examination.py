@@ -25,8 +25,9 @@ from lossleuth.judge.choosing import (
     next_wish,
     trial_patience,
     trial_steps,
+    usual_seconds,
 )
-from lossleuth.judge.judge import Circumstances, judge, judge_look, judge_looks
+from lossleuth.judge.judge import Circumstances, judge, judge_look, judge_looks, judged_phases
 from lossleuth.judge.judging import Judgements, trials_wanted
 from lossleuth.judge.learning import OVERFIT
 from lossleuth.judge.verdict import Verdict
@@ -40,6 +41,8 @@ from lossleuth.types.evidence import Evidence
 MAX_LOOKS = 3
 # Shares of the budget that must be left for a trial, a longer one, and a look with a cure.
 TRIAL_SHARE, LONGER_SHARE, LOOK_SHARE = 0.1, 0.3, 0.25
+# A later phase is reached within so many times what the steps before it usually take.
+LEAD_TIMES = 2.0
 
 
 class Examination:
@@ -56,11 +59,14 @@ class Examination:
         self._request = request
         self._progress = progress
         self._causes = chosen_causes(request.only) if causes is None else causes
-        self._budget = Budget(request.budget)
+        # All of it, and the part for the present phase.
+        self._budget = self._part = Budget(request.budget)
         self._observing = Observing(executor, request, self._budget, progress)
         self._early = EarlyProofs(self._causes, request.run, progress)
-        # Everything that was seen and tried so far; trials are made on the last look.
-        self._looks: list[Look] = []
+        # Everything that was seen and tried so far, phase by phase; trials are made on the last
+        # look at the present one.
+        self._phases: list[list[Look]] = [[]]
+        self._present = 0
         # Finished runs of all trials.
         self._made: dict[RunKey, Measured | str] = {}
         self.interrupted = False
@@ -80,7 +86,17 @@ class Examination:
 
     def _gather(self) -> None:
         with self._early if self._request.early else nullcontext():
-            self._looks.append(self._observing.first())
+            first = self._observing.first()
+        self._phases = [[look] for look in first.by_phase()]
+        judged = judged_phases([looks[0].evidence for looks in self._phases])
+        for done, self._present in enumerate(judged):
+            self._part = self._budget.part(len(judged) - done)
+            self._gather_phase()
+
+    def _gather_phase(self) -> None:
+        phase = self._evidence.phase
+        if phase is not None:
+            self._progress(f"{phase.sentence}:")
         self._report_ruled_out()
         while True:
             # Cure a proven fault before trying anything else on a sick run.
@@ -93,14 +109,15 @@ class Examination:
 
     def _look_again(self, cure: Change) -> bool:
         """Look again with one more cure, for a second fault; whether that worked."""
-        number = len(self._looks)
-        if number == MAX_LOOKS or not self._budget.has(LOOK_SHARE):
+        if len(self._looks) == MAX_LOOKS or not self._part.has(LOOK_SHARE) or self._is_far:
             return False
+        number = 1 + sum(len(looks) - 1 for looks in self._phases)
         self._progress(
             f"re-running with the fix {cure.sentence} applied, to look for a second fault"
         )
         try:
-            look = self._observing.cured(number, (*self._evidence.cures, cure))
+            cures = (*self._evidence.cures, cure)
+            look = self._observing.cured(number, cures, self._evidence.phase, self._lead)
         except BadInput as reason:
             self._progress(f"with the fix {cure.sentence} applied it does not train: {reason}")
             return False
@@ -111,10 +128,27 @@ class Examination:
         self.interrupted = True
         unfinished = None if self._looks else self._observing.unfinished()
         if unfinished is not None:
-            self._looks.append(unfinished)
+            self._phases = [[look] for look in unfinished.by_phase()]
         self._progress("interrupted: judging what was seen so far")
 
     # deciding
+
+    @property
+    def _looks(self) -> list[Look]:
+        """At the present phase."""
+        return self._phases[self._present]
+
+    @property
+    def _lead(self) -> float:
+        """Seconds that it takes to reach the present phase, at most."""
+        first = self._phases[0][0].evidence
+        phase = self._looks[0].evidence.phase
+        return phase.first * usual_seconds(first) * LEAD_TIMES if phase is not None else 0.0
+
+    @property
+    def _is_far(self) -> bool:
+        """Whether the present phase is reached only when there is no time left for it."""
+        return self._lead > self._part.left / 2
 
     @property
     def _evidence(self) -> Evidence:
@@ -129,19 +163,20 @@ class Examination:
         return next_cure(self._judgements(), self._evidence.cures)
 
     def _circumstances(self) -> Circumstances:
-        by_hand = any(look.by_hand for look in self._looks)
+        by_hand = any(look.by_hand for looks in self._phases for look in looks)
         return Circumstances(by_hand=by_hand, interrupted=self.interrupted)
 
     def _may_try(self, share: float) -> bool:
         # Changes are made through optimizers and backward passes; some programs have none.
         possible = self._request.trials and not self._circumstances().by_hand
-        return possible and self._budget.has(share)
+        return possible and self._part.has(share) and not self._is_far
 
     # trying
 
     def _try_suspicions(self) -> None:
         """Run what suspected causes ask for: one seed to choose, all seeds to prove."""
-        trials = self._trials(self._request.run.trials(len(self._looks) - 1), self._evidence)
+        number = sum(map(len, self._phases[: self._present])) + len(self._looks) - 1
+        trials = self._trials(self._request.run.trials(number), self._evidence)
         asked: set[tuple[Change, int]] = set()
         while self._may_try(TRIAL_SHARE):
             evidence = self._evidence
@@ -176,8 +211,9 @@ class Examination:
 
     def _try_one_batch(self) -> None:
         """If nothing explains why a run does not learn, try to overfit one batch."""
-        known = judge_looks(self._causes, self._seen(), self._circumstances())
-        first = self._looks[0].evidence
+        seen = [look.evidence for look in self._looks]
+        known = judge_looks(self._causes, seen, self._circumstances())
+        first = seen[0]
         if not self._may_try(TRIAL_SHARE) or not is_unexplained(self._causes, known, first):
             return
         self._progress("no cause found and the loss is not falling: trying to overfit one batch")
@@ -193,9 +229,10 @@ class Examination:
             self._executor,
             directory,
             steps=steps,
-            seconds=trial_patience(evidence, steps, self._looks[0].overhead),
+            seconds=trial_patience(evidence, steps, self._looks[0].overhead + self._lead),
             base=tuple(evidence.cures),
-            until=self._budget.runs_until,
+            first=evidence.phase.first if evidence.phase else 0,
+            until=min(self._part.until, self._budget.runs_until),
             progress=self._progress,
             known=self._made,
         )
@@ -215,7 +252,7 @@ class Examination:
     # handing over
 
     def _seen(self) -> list[Evidence]:
-        return [look.evidence for look in self._looks]
+        return [look.evidence for looks in self._phases for look in looks]
 
     def _saved(self) -> SavedExamination:
         return SavedExamination(
@@ -226,8 +263,10 @@ class Examination:
                     effects=look.evidence.effects,
                     longer=look.evidence.longer,
                     failed=look.evidence.failed,
+                    phase=look.evidence.phase,
                 )
-                for look in self._looks
+                for looks in self._phases
+                for look in looks
             ],
             only=self._request.only,
             circumstances=self._circumstances(),

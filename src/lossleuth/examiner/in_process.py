@@ -79,7 +79,7 @@ class InProcess:
             # It is finished below, so it need not wait for the process to exit.
             watch.start(until_exit=False)
             watch.adopt(self._optimizer)
-            for number in range(max(count, plan.steps) if count else 0):
+            for number in range(max(count, plan.steps or 0) if count else 0):
                 # Each seed starts at another batch; batches repeat if there are too few.
                 self._step(
                     self._model, self._optimizer, self._batches[(number + plan.seed_shift) % count]

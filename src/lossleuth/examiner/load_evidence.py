@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence, SeenEvaluation
 from lossleuth.types.observed import (
     READINGS,
+    Declared,
     Ending,
     Floors,
     Origins,
@@ -25,6 +26,7 @@ from lossleuth.types.observed import (
     Readings,
     RunSettings,
     Step,
+    Trainee,
 )
 from lossleuth.types.plain import from_plain
 
@@ -68,6 +70,12 @@ def evidence_of(
             provenance=from_plain(Provenance, _last(events, "provenance"), lenient=True),
             floors=from_plain(Floors, _last(events, "floors"), lenient=True),
             ending=from_plain(Ending, ended, lenient=True),
+            declared=[found for event in events for found in _declared(event)],
+            trainees=[
+                from_plain(Trainee, event.data, lenient=True)
+                for event in events
+                if event.kind == "trainee"
+            ],
             script=record.header.get("script"),
             missing_patches=dict(record.header.get("missing_patches") or {}),
             effects=dict(effects or {}),
@@ -143,6 +151,16 @@ def settings_of(events: Sequence[Event]) -> dict[str, Any]:
     declared = [event.data for event in events if event.kind == "settings"]
     known = [settings for settings in declared if settings.get("optimizers")]
     return dict((known or declared or [{}])[-1])
+
+
+def _declared(event: Event) -> Iterator[Declared]:
+    """Settings and floors, with when they were known."""
+    if event.kind == "settings":
+        settings = from_plain(RunSettings, event.data, lenient=True)
+        yield Declared(event.steps_before, settings=settings)
+    elif event.kind == "floors":
+        floors = from_plain(Floors, event.data, lenient=True)
+        yield Declared(event.steps_before, floors=floors)
 
 
 def _last(events: Sequence[Event], kind: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lossleuth.catalogue import chosen_causes
+from lossleuth.examiner.load_evidence import evidence_of
 from lossleuth.examiner.saved_examination import SavedExamination, SavedLook
 from lossleuth.examiner.trials import changes_of, saved_effects, saved_pairs, saved_runs
 from lossleuth.judge.judge import Circumstances, judge
@@ -17,6 +18,7 @@ from lossleuth.run_directory import RunDirectory, of_bad_step, of_evaluations
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
 from lossleuth.types.errors import BadInput
+from lossleuth.types.phases import Phase
 
 
 def rejudge(directory: Path, causes: Sequence[Cause] | None = None) -> Verdict:
@@ -42,18 +44,28 @@ def examination_by_records(run: RunDirectory) -> SavedExamination:
     first = [run.look]
     if run.look != run.path:
         first += [of_bad_step(run.look), of_evaluations(run.look)]
-    paths: dict[tuple[Change, ...], list[Path]] = {(): [first[0], *filter(_has_record, first[1:])]}
-    paths |= {_cures(path): [path] for path in run.cured_looks() if _has_record(path)}
+    folders = [first[0], *filter(_has_record, first[1:])]
+    phases = evidence_of(first[0]).phases
+    each: list[Phase | None] = [*phases] or [None]
+    paths: dict[tuple[Phase | None, tuple[Change, ...]], list[Path]] = {
+        (phase, ()): folders for phase in each
+    }
+    for path in filter(_has_record, run.cured_looks()):
+        cures, begins = _cured(path)
+        phase = next((p for p in phases if p.first == begins), None)
+        paths[phase, cures] = [path]
     tried = saved_runs(run)
     looks = []
-    for cures, records in paths.items():
-        effects = saved_effects(tried, cures)
+    for (phase, cures), records in paths.items():
+        begins = phase.first if phase else 0
+        effects = saved_effects(tried, cures, begins)
         looks.append(
             SavedLook(
                 folders=[str(path.relative_to(run.path)) for path in records],
                 cures=cures,
                 effects=effects,
-                longer=saved_pairs(tried, cures, effects),
+                longer=saved_pairs(tried, cures, effects, begins),
+                phase=phase,
             )
         )
     return SavedExamination(looks, circumstances=Circumstances(run.look == run.observed_by_hand))
@@ -67,6 +79,7 @@ def _has_record(directory: Path) -> bool:
     return True
 
 
-def _cures(directory: Path) -> tuple[Change, ...]:
+def _cured(directory: Path) -> tuple[tuple[Change, ...], int]:
+    """The cures that were in, and the step from which on they were."""
     with Record.open(directory) as record:
-        return changes_of(record.header)
+        return changes_of(record.header), int(record.header.get("from_step", 0))

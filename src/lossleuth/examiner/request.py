@@ -16,7 +16,8 @@ class Request:
     # Shown to the user.
     name: str
     out: Path
-    steps: int = 200
+    # At most; None: to the script's own end, as far as the budget goes.
+    steps: int | None = None
     budget: float = 120.0
     seeds: int = 3
     trials: bool = True
@@ -54,6 +55,10 @@ class Budget:
     def left(self) -> float:
         """Seconds until the end; negative when it is over."""
         return self.until - time.monotonic()
+
+    def part(self, of: int) -> Budget:
+        """One of so many equal parts of what is left; of one part, all of it as it is."""
+        return self if of == 1 else Budget(max(0.0, self.left) / of)
 
     def has(self, share: float) -> bool:
         """Whether more than this share of it is left.

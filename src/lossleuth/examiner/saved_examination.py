@@ -20,6 +20,7 @@ from lossleuth.run_directory import EXAMINATION, RunDirectory
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
 from lossleuth.types.evidence import Evidence
+from lossleuth.types.phases import Phase
 
 SCHEMA = 1
 
@@ -34,12 +35,16 @@ class SavedLook:
     effects: Mapping[Change, Effect] = field(default_factory=dict)
     longer: Mapping[Change, Effect] = field(default_factory=dict)
     failed: Mapping[Change, str] = field(default_factory=dict)
+    # The phase of the run that it is a look at, where there are several.
+    phase: Phase | None = None
 
     def load(self, run: RunDirectory) -> Evidence:
         """The evidence as it was when it was judged; BadInput if a record is missing."""
         first, *others = (evidence_of(run.path / folder) for folder in self.folders)
         for other in others:
             first = joined(first, other)
+        if self.phase is not None:
+            first = first.of_phase(self.phase)
         return replace(
             first, cures=self.cures, effects=self.effects, longer=self.longer, failed=self.failed
         )
@@ -53,6 +58,7 @@ class SavedLook:
             "effects": [effect.as_json() for effect in self.effects.values()],
             "longer": [effect.as_json() for effect in self.longer.values()],
             "failed": failed,
+            **({} if self.phase is None else {"phase": list(self.phase)}),
         }
 
     @classmethod
@@ -65,6 +71,7 @@ class SavedLook:
             effects=_by_change(stored["effects"]),
             longer=_by_change(stored["longer"]),
             failed=failed,
+            phase=Phase(*map(int, stored["phase"])) if "phase" in stored else None,
         )
 
 

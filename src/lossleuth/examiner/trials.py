@@ -17,6 +17,7 @@ from lossleuth.record.recorded_steps import recorded_steps
 from lossleuth.run_directory import RunDirectory
 from lossleuth.types.change import Change, Effect, counted
 from lossleuth.types.errors import BadInput
+from lossleuth.types.phases import segments
 
 # Steps at the end over which the loss is averaged: a fifth of the run, within limits.
 MIN_MEASURED_STEPS, MAX_MEASURED_STEPS = 4, 10
@@ -57,6 +58,8 @@ class RunKey(NamedTuple):
     changes: tuple[Change, ...]
     seed: int
     steps: int
+    # The first step of the phase that it is a trial of.
+    first: int = 0
 
 
 class Trials:
@@ -73,6 +76,7 @@ class Trials:
         steps: int,
         seconds: float,
         base: tuple[Change, ...] = (),
+        first: int = 0,
         until: float = math.inf,
         progress: Callable[[str], None] = lambda _: None,
         known: dict[RunKey, Measured | str] | None = None,
@@ -82,6 +86,7 @@ class Trials:
         self.steps = steps
         self._seconds = seconds
         self._base = base
+        self._first = first
         self._until = until
         self._progress = progress
         self._known = {} if known is None else known
@@ -96,11 +101,11 @@ class Trials:
         wanted: list[RunKey] = []
         for change in changes:
             steps = longer * self._steps_of(change)
-            wanted += [RunKey(self._base, seed, steps) for seed in range(seeds)]
-            wanted += [RunKey((*self._base, change), seed, steps) for seed in range(seeds)]
+            for made in (self._base, (*self._base, change)):
+                wanted += [RunKey(made, seed, steps, self._first) for seed in range(seeds)]
         self._make([key for key in dict.fromkeys(wanted) if key not in self._known], longer)
         return {
-            c: effect_of(self._known, self._base, c, seeds, longer * self._steps_of(c))
+            c: effect_of(self._known, self._base, c, seeds, longer * self._steps_of(c), self._first)
             for c in changes
         }
 
@@ -125,11 +130,12 @@ class Trials:
         plans = {
             key: RunSpec(
                 self._directory / f"{len(self._known) + i:03d}",
-                key.steps,
+                key.first + key.steps,
                 self._patience(key, longer),
-                loss_steps=(0, 1, *measured_steps(key.steps)),
+                loss_steps=tuple(key.first + n for n in (0, 1, *measured_steps(key.steps))),
                 seed_shift=SEED_SHIFT * key.seed,
                 changes=key.changes,
+                from_step=key.first,
                 patience=self._patience(key, longer),
             )
             for i, key in enumerate(wanted)
@@ -139,12 +145,13 @@ class Trials:
         def show(finished: RunOutcome) -> None:
             key = done[id(finished.plan)]
             names = ", ".join(c.sentence for c in key.changes) or "unchanged"
-            self._progress(f"{names}, seed {key.seed + 1}: {_sentence(self._read(finished))}")
+            self._progress(f"{names}, seed {key.seed + 1}: {_sentence(self._read(finished, key))}")
 
         for finished in self._executor.run(list(plans.values()), self._until, show):
-            self._known[done[id(finished.plan)]] = self._read(finished)
+            key = done[id(finished.plan)]
+            self._known[key] = self._read(finished, key)
 
-    def _read(self, finished: RunOutcome) -> Measured | str:
+    def _read(self, finished: RunOutcome, key: RunKey) -> Measured | str:
         if finished.problem is not None:
             return finished.problem
         try:
@@ -152,7 +159,7 @@ class Trials:
         except BadInput as reason:
             return str(reason)
         with record:
-            return _outcome(record, finished.plan.steps)
+            return _outcome(record, key)
 
 
 def effect_of(
@@ -161,13 +168,14 @@ def effect_of(
     change: Change,
     seeds: int,
     steps: int,
+    first: int = 0,
 ) -> Effect | str:
     """What a change did, by the runs that are known, or why that cannot be said."""
     differences, without, with_change, starts = [], [], [], []
     measure = "true loss"
     for seed in range(seeds):
-        a = known.get(RunKey(base, seed, steps), "not run")
-        b = known.get(RunKey((*base, change), seed, steps), "not run")
+        a = known.get(RunKey(base, seed, steps, first), "not run")
+        b = known.get(RunKey((*base, change), seed, steps, first), "not run")
         if isinstance(a, str) or isinstance(b, str):
             return a if isinstance(a, str) else str(b)
         # A run that breaks has no loss of any kind; others must have the same.
@@ -187,8 +195,8 @@ def effect_of(
     error = _standard_error(differences)
     if len(set(differences)) == 1 and seeds > 1 and math.isfinite(differences[0]):
         # Seeds change nothing here: what is left is the noise between batches.
-        a = known[RunKey(base, 0, steps)]
-        b = known[RunKey((*base, change), 0, steps)]
+        a = known[RunKey(base, 0, steps, first)]
+        b = known[RunKey((*base, change), 0, steps, first)]
         assert isinstance(a, Measured) and isinstance(b, Measured)
         batches = zip(a.losses, b.losses, strict=False)
         error = _standard_error([_difference(x, y) for x, y in batches])
@@ -215,20 +223,21 @@ def measured_steps(steps: int) -> range:
     return range(max(1, steps - count), steps)
 
 
-def measured(record: Record, steps: int) -> Measured | str:
-    """What a run's record says of its loss."""
+def measured(record: Record, steps: int, first: int = 0) -> Measured | str:
+    """What a run's record says of its loss, in so many steps from the first one on."""
     found: dict[int, float] = {}
     for step in recorded_steps(record, ("true_loss", "tape")):
         true = step.first(TrueLoss)
         if true is not None and true.loss is not None:
-            found[step.step] = true.loss
+            found[step.step - first] = true.loss
     count = max(MIN_MEASURED_STEPS, min(MAX_MEASURED_STEPS, steps // 5))
-    last = {step: loss for step, loss in found.items() if step >= steps - count}
+    last = {step: loss for step, loss in found.items() if step >= max(0, steps - count)}
     if len(last) >= MIN_MEASURED_STEPS - 1:
-        early = [loss for step, loss in found.items() if step <= 1]
+        early = [loss for step, loss in found.items() if 0 <= step <= 1]
         start = early[0] if early else math.nan
         return Measured(tuple(last.values()), start, "true loss", tuple(last))
     losses = [float(x) for x in record.series("loss")] if "loss" in record.scalar_names else []
+    losses = losses[first:]
     broken = [x for x in losses if not math.isfinite(x)]
     if broken:
         return Measured((math.inf,), losses[0], "differentiated loss")
@@ -249,7 +258,9 @@ def saved_records(run: RunDirectory) -> Iterator[tuple[RunKey, Record]]:
             header = record.header
             if "changes" in header and header.get("stop_steps"):
                 seed = int(header["seed_shift"]) // SEED_SHIFT
-                yield RunKey(changes_of(header), seed, int(header["stop_steps"])), record
+                first = int(header.get("from_step", 0))
+                steps = int(header["stop_steps"]) - first
+                yield RunKey(changes_of(header), seed, steps, first), record
 
 
 def changes_of(header: Mapping[str, Any]) -> tuple[Change, ...]:
@@ -259,18 +270,21 @@ def changes_of(header: Mapping[str, Any]) -> tuple[Change, ...]:
 
 def saved_runs(run: RunDirectory) -> dict[RunKey, Measured | str]:
     """How the runs of saved trials came out."""
-    return {key: _outcome(record, key.steps) for key, record in saved_records(run)}
+    return {key: _outcome(record, key) for key, record in saved_records(run)}
 
 
 def saved_effects(
-    known: Mapping[RunKey, Measured | str], base: tuple[Change, ...]
+    known: Mapping[RunKey, Measured | str], base: tuple[Change, ...], first: int = 0
 ) -> dict[Change, Effect]:
-    """What is known of every change that was tried on top of others: the longest trial of each."""
+    """What is known of every change that was tried on top of others: the longest trial of each.
+
+    A phase of a run is known by its first step.
+    """
     found: dict[Change, Effect] = {}
     for key in sorted(known, key=lambda key: (key.steps, key.seed)):
-        if len(key.changes) == len(base) + 1 and key.changes[:-1] == base:
+        if key.first == first and key.changes[:-1] == base and key.changes != base:
             change = key.changes[-1]
-            effect = effect_of(known, base, change, key.seed + 1, key.steps)
+            effect = effect_of(known, base, change, key.seed + 1, key.steps, first)
             before = found.get(change)
             fewer = (
                 before is not None and isinstance(effect, Effect) and effect.seeds < before.seeds
@@ -284,22 +298,32 @@ def saved_pairs(
     known: Mapping[RunKey, Measured | str],
     base: tuple[Change, ...],
     effects: Mapping[Change, Effect],
+    first: int = 0,
 ) -> dict[Change, Effect]:
     """Of changes with a known effect, a pair of runs that were longer than its trial."""
     found: dict[Change, Effect] = {}
     for change, effect in effects.items():
-        steps = max((k.steps for k in known if k.changes == (*base, change)), default=0)
-        pair = effect_of(known, base, change, 1, steps)
+        made = [k for k in known if k.changes == (*base, change) and k.first == first]
+        steps = max((key.steps for key in made), default=0)
+        pair = effect_of(known, base, change, 1, steps, first)
         if steps > effect.steps and isinstance(pair, Effect):
             found[change] = pair
     return found
 
 
-def _outcome(record: Record, steps: int) -> Measured | str:
+def _outcome(record: Record, key: RunKey) -> Measured | str:
     ended = record.ended or {}
     if ended.get("how") == "intervention failed":
         return str(ended.get("error"))
-    return measured(record, steps)
+    if key.first and not _begins_at(record, key.first):
+        return f"with this seed, the phase does not begin at step {key.first + 1}"
+    return measured(record, key.steps, key.first)
+
+
+def _begins_at(record: Record, step: int) -> bool:
+    """Whether a phase of a run begins with this step."""
+    trained = record.values("trained") if "trained" in record.scalar_names else []
+    return step in {begin for begin, _ in segments(trained)}
 
 
 def _sentence(found: Measured | str) -> str:

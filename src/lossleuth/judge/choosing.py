@@ -80,7 +80,7 @@ def next_wish(
 
 def trial_steps(evidence: Evidence) -> int:
     """As many steps as fit, and no more than the run was seen to make."""
-    fitting = int(TRIAL_SECONDS / max(_usual_seconds(evidence), 1e-4))
+    fitting = int(TRIAL_SECONDS / usual_seconds(evidence))
     most = min(MAX_TRIAL_STEPS, max(4, len(evidence.steps)))
     return max(min(MIN_TRIAL_STEPS, most), min(fitting, most))
 
@@ -90,12 +90,13 @@ def trial_patience(evidence: Evidence, steps: int, overhead: float) -> float:
 
     `overhead` is what that one took beside its steps.
     """
-    return MIN_PATIENCE + TIMES_SLOWER * (overhead + steps * _usual_seconds(evidence))
+    return MIN_PATIENCE + TIMES_SLOWER * (overhead + steps * usual_seconds(evidence))
 
 
-def _usual_seconds(evidence: Evidence) -> float:
+def usual_seconds(evidence: Evidence) -> float:
+    """What a step takes."""
     seconds = [s.seconds for s in evidence.steps if s.seconds]
-    return statistics.median(seconds) if seconds else 0.05
+    return max(statistics.median(seconds), 1e-4) if seconds else 0.05
 
 
 def first_bad(evidence: Evidence) -> int | None:
@@ -107,11 +108,15 @@ def first_bad(evidence: Evidence) -> int | None:
     return None
 
 
-def missed_evaluations(evidence: Evidence) -> tuple[int, ...]:
-    """Steps before which there was an evaluation, where none was recorded: the last two."""
+def missed_evaluations(evidence: Evidence, seconds: float) -> tuple[int, ...]:
+    """Steps before which there was an evaluation, where none was recorded.
+
+    They are the last two that the program reaches in so many seconds.
+    """
     seen = [e for e in evidence.evaluations if e.evaluation.metrics and e.step]
     recorded = {s.step for s in evidence.recorded} | {e.step for e in evidence.evaluations}
-    steps = [s for s in evidence.ending.evaluated if s not in recorded]
+    reached = seconds / usual_seconds(evidence)
+    steps = [s for s in evidence.ending.evaluated if s not in recorded and s <= reached]
     return () if seen else tuple(sorted(steps)[-2:])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from lossleuth.judge.blind_spots import drop_blind
+from lossleuth.judge.by_phase import grouped, in_phase, why_not_judged, worst
 from lossleuth.judge.judging import (
     Judgements,
     drop_explained,
@@ -18,13 +19,16 @@ from lossleuth.judge.judging import (
 )
 from lossleuth.judge.known_numbers import recognised
 from lossleuth.judge.learning import learning
-from lossleuth.judge.verdict import Verdict, VerdictStatus
+from lossleuth.judge.reach import reach, steps_made
+from lossleuth.judge.verdict import PhaseVerdict, Verdict, VerdictStatus
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Stage, Status
 
 RANK = (Status.PROVEN, Status.SUSPECTED, Status.BENIGN)
+# The answer for a script is that of its worst phase.
+WORST: tuple[VerdictStatus, ...] = ("proven", "suspected", "cannot_tell", "healthy")
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,57 @@ def judge(
     circumstances = circumstances or Circumstances()
     if not looks:
         return Verdict("cannot_tell", {}, [], 0, seconds, ("nothing was observed",))
+    groups = grouped(looks)
+    firsts = [group[0] for group in groups]
+    last = firsts[-1]
+    seen, steps = reach(last), steps_made(last)
+    if len(groups) == 1 and last.phase is None:
+        status, known, order, notes = _judge_alone(causes, looks, circumstances)
+        notes = (*_blindness(last), *notes, seen.sentence(steps))
+        return Verdict(status, known, order, steps, seconds, notes, seen)
+    judged, told = _judge_phases(causes, groups, circumstances)
+    known = worst(judged)
+    status = min((part.status for part in judged), key=WORST.index)
+    # The answer first: that of the worst phase.
+    first_of_all = sorted(judged, key=lambda part: WORST.index(part.status))
+    notes = (*_blindness(last), *(note for part in first_of_all for note in part.notes))
+    notes = (*notes, *told, seen.sentence(steps))
+    order = ranked(causes, known)
+    return Verdict(status, known, order, steps, seconds, notes, seen, tuple(judged))
+
+
+def judged_phases(firsts: Sequence[Evidence]) -> list[int]:
+    """Which of the first looks at each phase are judged; the others are only told."""
+    return [i for i, look in enumerate(firsts) if why_not_judged(look, firsts) is None]
+
+
+def _judge_phases(
+    causes: Sequence[Cause], groups: Sequence[Sequence[Evidence]], circumstances: Circumstances
+) -> tuple[list[PhaseVerdict], list[str]]:
+    """What is said of each phase, and of those that are told and not judged."""
+    firsts = [group[0] for group in groups]
+    judged: list[PhaseVerdict] = []
+    told: list[str] = []
+    for group in groups:
+        phase = group[0].phase
+        assert phase is not None
+        reason = why_not_judged(group[0], firsts)
+        if reason is not None:
+            told.append(f"{phase.sentence}: {reason}")
+            continue
+        status, known, order, notes = _judge_alone(causes, group, circumstances)
+        if status == "healthy" and not group[0].recorded:
+            # Its loss falls, and nothing else is known of it.
+            status, notes = "cannot_tell", (*notes, "no step of it was recorded")
+        notes = tuple(f"{phase.sentence}: {note}" for note in notes)
+        judged.append(PhaseVerdict(phase, status, in_phase(known, phase), order, notes))
+    return judged, told
+
+
+def _judge_alone(
+    causes: Sequence[Cause], looks: Sequence[Evidence], circumstances: Circumstances
+) -> tuple[VerdictStatus, Judgements, list[str], tuple[str, ...]]:
+    """The answer, every judgement, what is there, and what is seen of a run or one phase of it."""
     first = looks[0]
     state = learning(first)
     known = judge_looks(causes, looks, circumstances)
@@ -60,9 +115,8 @@ def judge(
     # A blind observer never says healthy.
     blind = bool(first.missing_patches)
     learns = bool(state.learns) and not circumstances.interrupted and not blind
-    notes = (*_blindness(first), state.sentence, *recognised(first))
     status = status_of(order, known, learns=learns)
-    return Verdict(status, known, order, len(first.steps), seconds, notes)
+    return status, known, order, (state.sentence, *recognised(first))
 
 
 def _blindness(look: Evidence) -> list[str]:

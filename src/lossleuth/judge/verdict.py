@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
 from lossleuth.files import replace_file
+from lossleuth.judge.reach import Reach
 from lossleuth.record import strict_json, values
 from lossleuth.run_directory import VERDICT, RunDirectory
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
 from lossleuth.types.judgement import Judgement, Status, Where, Wrongness
+from lossleuth.types.phases import Phase
 
 SCHEMA = 1
 # Fields of a judgement that are no part of a verdict, and those that stand only in its details.
@@ -51,6 +53,33 @@ class VerdictFile(TypedDict):
     """Steps that were observed."""
     seconds: float
     """How long the examination took; 0 where a saved run was judged."""
+    seen_to_end: bool | None
+    """Whether the script came to its own end while it was observed; null if that is not known."""
+    planned_steps: int | None
+    """Steps that a schedule of the script is made for, if that is known and more than were seen."""
+    phases: list[dict[str, Any]]
+    """Things that are trained one after another: number, steps, status and causes; mostly none."""
+
+
+@dataclass(frozen=True)
+class PhaseVerdict:
+    """What is said of one of several phases."""
+
+    phase: Phase
+    status: VerdictStatus
+    # The judgement of every cause; of a saved verdict, of those that are there.
+    judgements: Mapping[str, Judgement]
+    ranked: Sequence[str]
+    notes: Sequence[str] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The public form."""
+        return {
+            **self.phase._asdict(),
+            "status": self.status,
+            "causes": [_plain_cause(i, self.judgements[i]) for i in self.ranked],
+            "notes": list(self.notes),
+        }
 
 
 @dataclass(frozen=True)
@@ -66,6 +95,10 @@ class Verdict:
     seconds: float
     # What was seen of the run as a whole, in plain sentences.
     notes: Sequence[str] = field(default_factory=tuple)
+    # How much of the run was seen.
+    reach: Reach = field(default_factory=Reach)
+    # Of a script that trains several things one after another, what is said of each.
+    phases: Sequence[PhaseVerdict] = ()
 
     @property
     def exit_code(self) -> int:
@@ -96,6 +129,9 @@ class Verdict:
             "notes": list(self.notes),
             "steps": self.steps,
             "seconds": round(self.seconds, 3),
+            "seen_to_end": self.reach.to_end,
+            "planned_steps": self.reach.planned,
+            "phases": [part.as_json() for part in self.phases],
         }
 
     def write(self, directory: Path) -> Path:
@@ -119,6 +155,8 @@ class Verdict:
                     steps=int(known["steps"]),
                     seconds=float(known["seconds"]),
                     notes=tuple(map(str, known["notes"])),
+                    reach=Reach(known.get("seen_to_end"), known.get("planned_steps")),
+                    phases=tuple(_phase(part) for part in known.get("phases", ())),
                 )
             found = f"schema {known['schema']}, status {known['status']} in {path}"
         except OSError:
@@ -154,15 +192,23 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, Change | Effect):
         value = value.as_json()
-    elif isinstance(value, Where | Wrongness):
+    elif isinstance(value, Where | Wrongness | Phase):
         value = value._asdict()
     return json.loads(strict_json.dumps(value))
 
 
+def _phase(known: Mapping[str, Any]) -> PhaseVerdict:
+    """What `PhaseVerdict.as_json` wrote, as far as it is shown."""
+    found = {cause["id"]: _judgement(cause) for cause in known["causes"]}
+    phase = Phase(*(int(known[name]) for name in Phase._fields))
+    return PhaseVerdict(phase, known["status"], found, list(found), tuple(known["notes"]))
+
+
 def _judgement(known: Mapping[str, Any]) -> Judgement:
     """What `_plain_details` wrote."""
-    where, wrongness, harm, cure = (
-        known.get(name) for name in ("where", "wrongness", "harm", "cure_intervention")
+    where, wrongness, harm, cure, phase = (
+        known.get(name) or None
+        for name in ("where", "wrongness", "harm", "cure_intervention", "phase")
     )
     return Judgement(
         status=Status(known["status"]),
@@ -172,4 +218,5 @@ def _judgement(known: Mapping[str, Any]) -> Judgement:
         harm=None if harm is None else Effect.from_json(harm),
         remedy=str(known.get("remedy", "")),
         cure=None if cure is None else Change.from_json(cure),
+        phase=None if phase is None else Phase(**phase),
     )

@@ -26,6 +26,8 @@ class WatchRequest:
     process: int
     activations: bool = False
     tape: tuple[int, ...] = ()
+    # Whether to choose further steps for a tape as the run unfolds.
+    paced: bool = False
     # Steps for which only the true loss is measured.
     loss_steps: tuple[int, ...] = ()
     # Stop after this many steps or seconds of training.
@@ -41,6 +43,8 @@ class WatchRequest:
     scratch: str | None = None
     # Interventions by name with their options.
     changes: tuple[tuple[str, dict[str, Any]], ...] = ()
+    # The step from which on they act.
+    from_step: int = 0
 
     def __post_init__(self) -> None:
         # JSON has no tuples.
@@ -57,7 +61,7 @@ class WatchRequest:
     @property
     def is_trial(self) -> bool:
         """Whether only losses are wanted; origins are known from an earlier run."""
-        return bool(self.loss_steps) and not self.tape
+        return bool(self.loss_steps) and not self.tape and not self.paced
 
     def environment(self) -> dict[str, str]:
         """Environment variables that pass this request to every process the script starts."""

@@ -22,9 +22,11 @@ class Limit:
     (False, True)
     """
 
-    # Backward passes without a single step before giving up: per step wanted, and at least.
+    # Backward passes without a single step before giving up: per step wanted, and at least; where
+    # no number of steps is wanted, as many as for 200.
     BACKWARDS_PER_STEP = 1
     MIN_BACKWARDS = 128
+    USUAL_STEPS = 200
     # A script that catches BaseException is asked this often to stop, then killed.
     MAX_STOPS = 3
 
@@ -50,12 +52,13 @@ class Limit:
             return True
         if time.time() > self._until:
             return True
-        if self._steps is None:
+        if self._steps is None and self._seconds is None:
             return False
+        wanted = self.USUAL_STEPS if self._steps is None else self._steps
         hopeless = not steps and backwards >= max(
-            self.MIN_BACKWARDS, self.BACKWARDS_PER_STEP * self._steps
+            self.MIN_BACKWARDS, self.BACKWARDS_PER_STEP * wanted
         )
-        return steps >= self._steps or hopeless
+        return hopeless or (self._steps is not None and steps >= self._steps)
 
     def is_ignored(self) -> bool:
         """Count a request to stop; whether the script has ignored all that were allowed."""

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from lossleuth.types.change import Change, Effect
+from lossleuth.types.phases import Phase
 
 
 class Status(Enum):
@@ -78,6 +79,8 @@ class Judgement:
     """Trials that would decide; the first that helps is the cure."""
     cure: Change | None = None
     """The change with which the rest is judged once this is proven."""
+    phase: Phase | None = None
+    """The phase of the run that it speaks of; null where the script trains one thing."""
 
 
 def refuted(because: str) -> Judgement:

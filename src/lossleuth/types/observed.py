@@ -29,6 +29,8 @@ class Step:
     rates: Sequence[float] | None = None
     backwards: int = 0
     updates: int = 0
+    # The number of what was updated, or several; of phases a step belongs to one by this.
+    trained: int | Sequence[int] | None = None
     # Who skipped an update that was asked for.
     skipped_by: Sequence[str] | None = None
     grad_norm: float | None = None
@@ -90,6 +92,8 @@ class Made:
 
     place: str | None = None
     groups: Sequence[ParameterGroup] = ()
+    # The number of what it trains, as in the steps.
+    trained: int | None = None
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,23 @@ class Floors:
 
 
 @dataclass(frozen=True)
+class Declared:
+    """Settings or floors as they were known after so many steps."""
+
+    steps_before: int
+    settings: RunSettings | None = None
+    floors: Floors | None = None
+
+
+@dataclass(frozen=True)
+class Trainee:
+    """Something that is trained, and the kind of optimizer that does it: one line, one setting."""
+
+    number: int
+    kind: int
+
+
+@dataclass(frozen=True)
 class Unfinished:
     """A step whose update never came."""
 
@@ -177,6 +198,8 @@ class Ending:
     evaluated: Sequence[int] = ()
     # Schedulers by class, and how often each was stepped.
     scheduled: Sequence[tuple[str, int]] = ()
+    # Of schedules with an end: how often each was stepped, and how often it may be.
+    planned: Sequence[tuple[int, int]] = ()
     unfinished: Unfinished | None = None
 
 

@@ -12,10 +12,26 @@ from loops import read, train, watching
 from torch import Tensor
 
 from lossleuth.interventions.intervention import Intervention
+from lossleuth.interventions.registry import make, modules
 from lossleuth.observe.patches.interventions import Intervening
 from lossleuth.observe.session import Session
 from lossleuth.observe.steps.observer import Observer
 from lossleuth.observe.stop import InterventionFailed
+from lossleuth.types.change import Change
+
+NAMES = sorted(modules())
+# Of those that have no dose by default.
+DOSES: dict[str, dict[str, float | str]] = {
+    "differentiate_forward": {"functions": "Tanh"},
+    "cap_epsilon": {"value": 1e-8},
+    "scale_lr": {"factor": 0.5},
+    "scale_gradient": {"factor": 2},
+    "scale_lesson": {"factor": 2},
+    "stretch_schedule": {"factor": 2},
+    "clip_gradients": {"norm": 1e-3},
+    "shift_labels": {"offset": 1},
+    "autocast": {"enabled": False},
+}
 
 
 class Busy(Intervention):
@@ -102,3 +118,44 @@ def test_without_interventions_it_is_nothing() -> None:
     some = Intervening([Intervention(), Busy()], recording, session)
     assert some
     assert some.wants_tape
+
+
+# A change that acts from a later step on.
+
+BEFORE = 6
+# There is no softmax to be skipped in these.
+EVERY = [Change.of(name, **DOSES.get(name, {})) for name in NAMES if name != "skip_softmax"]
+
+
+def twice() -> list[float]:
+    """Two trainings of the same kind, one after the other, each with a start of its own."""
+    return [loss for count in (BEFORE, 8) for loss in train(count)]
+
+
+@pytest.mark.parametrize("change", EVERY, ids=lambda change: str(change.name))
+def test_in_a_later_phase_it_does_what_it_does_in_a_run_by_itself(
+    tmp_path: Path, change: Change
+) -> None:
+    bare = train(BEFORE)
+    with watching(tmp_path / "alone", interventions=[make(change)]):
+        alone = train(8)
+    with watching(tmp_path / "later", interventions=[make(change)], from_step=BEFORE):
+        later = twice()
+    assert later[:BEFORE] == bare
+    assert later[BEFORE:] == alone
+
+
+def test_one_that_changes_nothing_changes_nothing_later_either(tmp_path: Path) -> None:
+    bare = twice()
+    change = Change.of("scale_lr", factor=1.0)
+    with watching(tmp_path / "run", interventions=[make(change)], from_step=BEFORE):
+        assert twice() == bare
+
+
+def test_torch_is_given_back_after_a_late_change(tmp_path: Path) -> None:
+    before = torch.nn.functional.embedding, torch.nn.functional.cross_entropy
+    with watching(
+        tmp_path / "run", interventions=[make(Change.of("freeze_batch"))], from_step=BEFORE
+    ):
+        twice()
+    assert (torch.nn.functional.embedding, torch.nn.functional.cross_entropy) == before

@@ -21,7 +21,7 @@ FOUND = Evaluation(batches=1, true=1.0, count=4, metrics=[Metric(None, True)])
 
 def told(steps: int, counts: dict[int, int], usual: int = 0) -> tuple[Evaluations, list[int]]:
     """Lookups before some steps, and the steps that were foreseen."""
-    evaluations, foreseen = Evaluations((0,)), []
+    evaluations, foreseen = Evaluations(records=True), []
     for step in range(steps):
         if evaluations.begin(step):
             foreseen.append(step)
@@ -45,7 +45,7 @@ def test_the_next_is_foreseen_from_the_distance_of_the_last() -> None:
 
 def test_nothing_is_foreseen_where_nothing_is_recorded_or_enough_was_found() -> None:
     quiet = Evaluations()
-    evaluations = Evaluations((0,))
+    evaluations = Evaluations(records=True)
     for step in range(60):
         assert not quiet.begin(step)
         evaluations.begin(step)
@@ -59,7 +59,7 @@ def test_nothing_is_foreseen_where_nothing_is_recorded_or_enough_was_found() -> 
 
 
 def test_sampling_texts_is_no_evaluation_where_something_is_compared_elsewhere() -> None:
-    evaluations = Evaluations((0,))
+    evaluations = Evaluations(records=True)
     for step in range(30):
         evaluations.begin(step)
         if step in (5, 10, 15, 20):

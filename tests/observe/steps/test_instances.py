@@ -24,3 +24,16 @@ def test_a_schedule_says_how_often_it_was_stepped() -> None:
     optimizer.step()
     schedule.step()
     assert made.schedules() == [["StepLR", 1]]
+
+
+def test_a_schedule_with_an_end_says_where_it_is() -> None:
+    made = Instances()
+    optimizer = torch.optim.SGD([torch.ones(1)], lr=0.1)
+    endless = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=70)
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, epochs=2, steps_per_epoch=25)
+    made.schedulers.update((endless, cosine, cycle))
+    optimizer.step()
+    for schedule in (endless, cosine, cycle):
+        schedule.step()
+    assert sorted(made.planned()) == [[1, 50], [1, 70]]

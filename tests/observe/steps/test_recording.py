@@ -17,6 +17,7 @@ from lossleuth.findings.update import UpdateTruth
 from lossleuth.observe.patches.hooks import Hooks
 from lossleuth.observe.session import Session
 from lossleuth.observe.steps.observer import Observer
+from lossleuth.observe.steps.pacing import Pacing
 from lossleuth.probes.analysis import RunMemory
 from lossleuth.probes.run import run_probes
 from lossleuth.record.recorded_steps import recorded_steps
@@ -325,3 +326,58 @@ def test_of_some_steps_the_loss_alone_is_measured(tmp_path: Path) -> None:
     assert [type(finding) for finding in alone.findings] == [TrueLoss]
     measured = alone.first(TrueLoss)
     assert measured is not None and measured.loss == pytest.approx(bare[3], rel=1e-6)
+
+
+def test_paced_steps_are_recorded_in_every_phase_from_its_first_on(tmp_path: Path) -> None:
+    def phases() -> list[float]:
+        return [loss for count in (24, 24) for loss in train(count)]
+
+    bare = phases()
+    session = Session()
+    observer = Observer(
+        lambda: RecordWriter.create(tmp_path / "run", {}, print), session, pacing=Pacing(1e6)
+    )
+    hooks = Hooks(observer)
+    hooks.install()
+    try:
+        losses = phases()
+    finally:
+        observer.finish({"how": "test"})
+        session.close()
+    assert losses == bare and session.failures.count == 0
+    found = recorded_steps(read(tmp_path / "run"))
+    assert [step.step for step in found] == [0, 1, 4, 16, 24, 25, 28, 40]
+    # The model of the second phase is made after the last update of the first: it is a leaf.
+    for step in found:
+        true = step.first(TrueLoss)
+        assert true is not None and true.loss == pytest.approx(bare[step.step], rel=1e-6)
+        (truth,) = truths(step)
+        assert truth.error <= 10 * truth.floor
+
+
+@pytest.mark.parametrize("asked", [(), (24,)])
+def test_the_first_step_of_a_phase_begins_when_its_model_is_there(
+    tmp_path: Path, asked: tuple[int, ...]
+) -> None:
+    kinds: dict[int, list[str]] = {}
+
+    def look(window: Window) -> RecordedStep:
+        kinds[window.step] = [str(operation.kind) for operation in window.tape.operations]
+        return RecordedStep(window.step)
+
+    session = Session()
+    observer = Observer(
+        lambda: RecordWriter.create(tmp_path / "run", {}, print), session, asked, pacing=Pacing(1e6)
+    )
+    observer.recording._look = look
+    hooks = Hooks(observer)
+    hooks.install()
+    try:
+        train(24)
+        train(4)
+    finally:
+        observer.finish({"how": "test"})
+        session.close()
+    # Its batch is drawn within the step, its weights before it.
+    assert "randint" in kinds[24][0]
+    assert not any("uniform" in kind or "normal" in kind for kind in kinds[24])

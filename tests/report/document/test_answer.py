@@ -39,9 +39,9 @@ def test_the_answer_has_the_cause_its_place_and_the_source(tmp_path: Path) -> No
 def test_without_an_answer_the_user_reads_what_to_do_next() -> None:
     unknown = answer(Facts(verdict("cannot_tell"))).blocks
     assert "1 cause was not tested" in texts(unknown)
-    assert "More --steps or a larger --budget" in texts(unknown)
+    assert "A larger --budget usually decides it" in texts(unknown)
     all_tested = replace(verdict("cannot_tell"), judgements={})
-    assert "try more --steps" in texts(answer(Facts(all_tested)).blocks)
+    assert "try a larger --budget" in texts(answer(Facts(all_tested)).blocks)
 
 
 def test_the_proof_has_invariant_trial_remedy_and_page() -> None:

@@ -260,3 +260,10 @@ def test_other_leaves_dropout_and_choices_are_no_repetition() -> None:
         chosen = Replay(tape, gradients=False, replay_choices=False)
         free = chosen.run([made], leaves=leaves)[made]
     assert len({float(v) for v in (plain, whole, other, free)}) == 4
+
+
+def test_what_a_caller_does_to_its_values_is_of_no_concern_to_the_next() -> None:
+    tape, _, made = record(lambda x: x.exp().sum(), torch.randn(4, 4))
+    with tape.settled():
+        for _ in range(2):
+            assert Replay(tape, gradients=False).run([made]).pop(made).numel() == 1

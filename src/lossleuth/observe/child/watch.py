@@ -126,17 +126,25 @@ class Watch:
         from lossleuth.interventions.registry import make
         from lossleuth.observe.patches.hooks import Hooks
         from lossleuth.observe.steps.observer import Observer
+        from lossleuth.observe.steps.pacing import Pacing
         from lossleuth.tape.capture.compiler_marks import never_compile
 
         never_compile(audit)
         request = self._request
+        seconds = request.stop_seconds
         observer = Observer(
-            self._open_writer, self.session, request.tape, request.loss_steps, request.ends_at
+            self._open_writer,
+            self.session,
+            request.tape,
+            request.loss_steps,
+            until=request.ends_at,
+            pacing=Pacing(seconds) if request.paced and seconds is not None else None,
         )
         self._hooks = Hooks(
             observer,
             activations=request.activations,
             interventions=[make(Change.of(name, **o)) for name, o in request.changes],
+            from_step=request.from_step,
             limit=Limit(request.stop_steps, request.stop_seconds, request.ends_at),
             seed_shift=request.seed_shift,
         )
@@ -167,6 +175,8 @@ class Watch:
             header["changes"] = list(self._request.changes)
             header["seed_shift"] = self._request.seed_shift
             header["stop_steps"] = self._request.stop_steps
+            if self._request.from_step:
+                header["from_step"] = self._request.from_step
         if not self._main:
             directory = directory / PROCESSES / str(os.getpid())
             header["parent"] = self._request.process

@@ -38,13 +38,18 @@ class RunSpec:
     """One run of a program: how long, what to record, what to change."""
 
     directory: Path
-    steps: int
+    # None: to the script's own end, as far as the seconds go.
+    steps: int | None
     # Of training; start-up is not counted.
     seconds: float
     tape: tuple[int, ...] = ()
+    # Whether to choose further steps for a tape as the run unfolds.
+    paced: bool = False
     loss_steps: tuple[int, ...] = ()
     seed_shift: int = 0
     changes: tuple[Change, ...] = ()
+    # The step from which on they act: the first of the phase that is looked at.
+    from_step: int = 0
     # Whether to look for training steps without autograd.
     by_hand: bool = False
     # Seconds after which the whole run is ended, if it does not end by itself.
@@ -64,6 +69,7 @@ class RunSpec:
             header,
             process=process,
             tape=self.tape,
+            paced=self.paced,
             loss_steps=self.loss_steps,
             stop_steps=self.steps,
             stop_seconds=self.seconds,
@@ -71,6 +77,7 @@ class RunSpec:
             seed_shift=self.seed_shift,
             scratch=scratch,
             changes=tuple((c.name, dict(c.options)) for c in self.changes),
+            from_step=self.from_step,
             by_hand=self.by_hand,
         )
 

@@ -33,6 +33,7 @@ from lossleuth.observe.patches.wrappers import (
 )
 from lossleuth.observe.seeds import shift_seeds
 from lossleuth.observe.steps.observer import Observer
+from lossleuth.observe.steps.trainees import calls_of_user
 from lossleuth.observe.stop import Limit, StopRun
 from lossleuth.places import user_place
 from lossleuth.tape.capture.compiler_marks import (
@@ -61,6 +62,7 @@ class Hooks:
         *,
         activations: bool = False,
         interventions: Sequence[Intervention] = (),
+        from_step: int = 0,
         limit: Limit | None = None,
         seed_shift: int | None = None,
     ) -> None:
@@ -70,7 +72,8 @@ class Hooks:
         self._depth = 0
         self._stepped = 0
         self._activations = activations
-        self._changes = Intervening(interventions, observer.recording, observer.session)
+        self._changes = Intervening(interventions, observer.recording, observer.session, from_step)
+        self._from_step = from_step
         self._limit = limit or Limit()
         self._seed_shift = seed_shift
         self._backwards = 0
@@ -187,8 +190,9 @@ class Hooks:
             if session.is_ours:
                 return
             if isinstance(instance, torch.optim.Optimizer):
+                self._changes.step_reached(observer.next_step, observer.made.optimizers)
                 self._changes.optimizer_made(instance)
-                recording.wanted.new_phase(self._observer.steps)
+                observer.optimizer_made(instance, calls_of_user(sys._getframe(1)))
             # With an optimizer there, the model is there: the first step may begin.
             if not self._observer.steps:
                 recording.begin(0)
@@ -308,8 +312,13 @@ class Hooks:
             shift_seeds(self._seed_shift, self._session.replace)
         self._changes.install(self._session.replace)
         self._observer.unseen.when_found = self._changes.updated_by_hand
+        observer = self._observer
+        if self._from_step:
+            observer.recording.at_step = lambda step: self._changes.step_reached(
+                step, observer.made.optimizers
+            )
         if self._changes.wants_tape:
-            self._observer.recording.wanted.want_all()
+            observer.recording.wanted.want_all(self._from_step)
 
     @never_compile
     def _stop_in_time(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from lossleuth.interventions.intervention import Intervention
+from lossleuth.observe.patches.rebind_importers import reach_importers
 from lossleuth.observe.session import Session
 from lossleuth.observe.steps.recording import Recording
 from lossleuth.observe.stop import InterventionFailed
@@ -21,10 +22,17 @@ class Intervening:
     """Calls every intervention at every point; without any, does nothing."""
 
     def __init__(
-        self, interventions: Sequence[Intervention], recording: Recording, session: Session
+        self,
+        interventions: Sequence[Intervention],
+        recording: Recording,
+        session: Session,
+        from_step: int = 0,
     ) -> None:
         self._interventions = interventions
         self._session = session
+        # The step from which on they act; until then, the program runs as it is.
+        self._from_step = from_step
+        self._acts = not from_step
         self._recording = recording
         self._first = True
         self._with_optimizer = False
@@ -41,8 +49,22 @@ class Intervening:
 
     def install(self, replace: Callable[[Any, str, Any], None]) -> None:
         """Called before the program starts."""
-        for intervention in self._interventions:
-            intervention.install(replace)
+        if self._acts:
+            for intervention in self._interventions:
+                intervention.install(replace)
+
+    @never_compile
+    def step_reached(self, step: int, optimizers: Iterable[Any]) -> None:
+        """Called when a step is about to begin, with all optimizers there are."""
+        if self._acts or step < self._from_step:
+            return
+        self._acts = self._first = True
+        if self._interventions:
+            before = len(self._session.replaced)
+            self.install(self._session.replace)
+            self._session.on_close(reach_importers(self._session.replaced[before:]))
+            for optimizer in list(optimizers):
+                self.optimizer_made(optimizer)
 
     def optimizer_made(self, optimizer: Any) -> None:
         """Called when the program has made an optimizer."""
@@ -51,7 +73,7 @@ class Intervening:
     @never_compile
     def backward_begins(self, roots: Sequence[Any]) -> None:
         """Called before the autograd engine runs."""
-        if self._interventions:
+        if self._interventions and self._acts:
             self._ask("backward_begins", roots, first=self._first)
             self._first = False
             if not self._with_optimizer:
@@ -60,7 +82,7 @@ class Intervening:
     @never_compile
     def backward_ends(self) -> None:
         """Called after the autograd engine has run."""
-        if self._interventions:
+        if self._interventions and self._acts:
             # Interventions differentiate, so gradients are enabled whatever the program does.
             with neutral(float64=False, gradients=True):
                 self._ask("backward_ends", *self._recording.latest)
@@ -86,7 +108,7 @@ class Intervening:
             self._before = []
 
     def _ask(self, what: str, *args: Any, **kwargs: Any) -> None:
-        if not self._interventions:
+        if not self._interventions or not self._acts:
             return
         with self._session.ours():
             for intervention in self._interventions:

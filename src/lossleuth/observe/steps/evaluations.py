@@ -7,7 +7,6 @@ a teacher has some at every step. Once two are known, the next can be foreseen a
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
 
 from lossleuth.findings.evaluation import Evaluation
 from lossleuth.tape.window import Window
@@ -23,9 +22,9 @@ MAX_REMEMBERED = 4096
 class Evaluations:
     """Counts lookups without gradients between one update and the next."""
 
-    def __init__(self, tape: Collection[int] = ()) -> None:
+    def __init__(self, *, records: bool = False) -> None:
         # Whether recordings are wanted at all.
-        self.records = bool(tape)
+        self.records = records
         self._step = 0
         self._lookups = 0
         # Lookups before each step that had any, and the fewest before any step.
@@ -43,6 +42,11 @@ class Evaluations:
     def compared(self) -> None:
         """Called when a loss is computed without gradients: not just text generation."""
         self._compared.add(self._step)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether tokens were looked up without gradients since the last update."""
+        return bool(self._lookups)
 
     @property
     def surely(self) -> list[int]:

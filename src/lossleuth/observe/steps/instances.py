@@ -6,6 +6,10 @@ import weakref
 from typing import Any
 
 import torch
+from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR
+
+# Schedules that are made for a number of steps, and where they keep it.
+LENGTHS: dict[type[Any], str] = {OneCycleLR: "total_steps", CosineAnnealingLR: "T_max"}
 
 
 class Instances:
@@ -24,3 +28,12 @@ class Instances:
     def schedules(self) -> list[list[Any]]:
         """Each scheduler by its kind, with how often it was stepped."""
         return [[type(s).__name__, int(getattr(s, "last_epoch", -1))] for s in self.schedulers]
+
+    def planned(self) -> list[list[int]]:
+        """Of schedules of torch that know their end: how often each was stepped, of how often."""
+        return [
+            [int(scheduler.last_epoch), int(getattr(scheduler, attribute))]
+            for scheduler in self.schedulers
+            for kind, attribute in LENGTHS.items()
+            if isinstance(scheduler, kind)
+        ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from time import perf_counter
 from types import FrameType
 from typing import Any
@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from lossleuth.observe.guard import guarded
-from lossleuth.observe.sampling import is_sampled
 from lossleuth.observe.session import Session
 from lossleuth.observe.steps.activations import Activations
 from lossleuth.observe.steps.clipping import Clip, value_clip_effect
 from lossleuth.observe.steps.instances import Instances
 from lossleuth.observe.steps.losses import Losses
+from lossleuth.observe.steps.pacing import Pacing
 from lossleuth.observe.steps.parameters.table import ParameterTable
 from lossleuth.observe.steps.phases import Phases
 from lossleuth.observe.steps.recording import Recording
@@ -50,6 +50,7 @@ class Observer:
         tape: Sequence[int] = (),
         loss_steps: Sequence[int] = (),
         until: float = math.inf,
+        pacing: Pacing | None = None,
     ) -> None:
         self.session = session
         self.steps = 0
@@ -64,7 +65,9 @@ class Observer:
         self._batches = Batches()
         self._seen = SeenSettings()
         self._activations = Activations()
-        self.recording = Recording.of(session, tape, loss_steps, self.model_called, until)
+        self.recording = Recording.of(
+            session, tape, loss_steps, self.model_called, until=until, pacing=pacing
+        )
         session.on_close(self.recording.close)
 
     # batch
@@ -192,11 +195,37 @@ class Observer:
         self._seen.add_rates(window.rates)
         betas = groups[0].get("betas")
         window.betas = (float(betas[0]), float(betas[1])) if betas else None
-        self._table.after_update(optimizer)
+        known = len(self._table.trainees.known)
+        window.trained.append(self._table.after_update(optimizer))
+        if len(self._table.trainees.known) > known:
+            self._begin_phase()
         self.recording.after_update(optimizer)
         # All that follows an update belongs to the next step, its batch included.
         self.recording.begin(self.steps + 1)
         self.phases.mark(window.seconds, "update")
+
+    @guarded
+    def optimizer_made(self, optimizer: torch.optim.Optimizer, calls: Hashable) -> None:
+        """The program has made an optimizer; these calls led to it."""
+        names = self._table.parameters.name_of
+        groups = optimizer.param_groups
+        new = any(names(p) is None for group in groups for p in group["params"][:1])
+        if self._table.trainees.made(optimizer, calls) or new:
+            self.recording.wanted.new_phase(self.steps)
+        if new and self._window.updated:
+            # With an optimizer there, the model is there: its first step may begin.
+            self.recording.begin_again(self.next_step)
+            self.recording.begin(self.next_step)
+
+    def _begin_phase(self) -> None:
+        """Something is trained that was not before: count its tokens by themselves."""
+        number = len(self._table.trainees.known) - 1
+        self._log.event("trainee", {"number": number, "kind": self._table.trainees.known[-1].kind})
+        if self.steps:
+            self.recording.wanted.new_phase(self.steps)
+        if self.recording.wanted.is_late(self.steps):
+            self._log.event("floors", self._batches.floors())
+            self._batches.count_anew()
 
     @guarded
     def update_skipped(self, by: str) -> None:
@@ -225,12 +254,20 @@ class Observer:
 
     # steps
 
+    @property
+    def next_step(self) -> int:
+        """The number of the step that whatever comes next belongs to."""
+        return self.steps + self._window.updated
+
     def _begin_if_updated(self) -> None:
         """Close the step before, if what happens now belongs to the next."""
         if self._update is not UpdatePhase.NONE:
             return
         if not self._window.updated:
-            self._window.updated_by += self.unseen.found()
+            found = self.unseen.found()
+            if found:
+                self._window.updated_by += found
+                self._window.trained.append(self._table.number_by_hand())
         if self._window.updated:
             self._close()
 
@@ -250,9 +287,10 @@ class Observer:
         own = self.phases.take_own(self.session.own_seconds)
         now -= self.phases.run_began
         number, self.steps = self.steps, self.steps + 1
-        self._window = StepWindow(now, is_sampled(self.steps))
+        self._window = StepWindow(now, self.recording.wanted.is_sampled(self.steps))
         self._log.add(number, window, now, own, measured)
         self._end_tape(number)
+        self.recording.at_step(self.steps)
         self.recording.begin(self.steps)
         if self._activations:
             self._log.event("activations", self._activations.take(number))
@@ -291,6 +329,7 @@ class Observer:
                 "own_seconds": self.session.own_seconds,
                 "evaluated": self.recording.evaluations.surely,
                 "scheduled": self.made.schedules(),
+                "planned": self.made.planned(),
             }
             | ({"failures": failures} if failures else {})
         )

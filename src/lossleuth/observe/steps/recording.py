@@ -21,6 +21,7 @@ from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.observe.module_hooks import forget_filter, listen_to_modules
 from lossleuth.observe.session import Session
 from lossleuth.observe.steps.evaluations import Evaluations, printed_so_far
+from lossleuth.observe.steps.pacing import Pacing
 from lossleuth.observe.steps.wanted_steps import WantedSteps
 from lossleuth.probes.analysis import RunMemory
 from lossleuth.probes.gradient.backward_hook import place_of_hook
@@ -64,6 +65,8 @@ class Recording:
         self._names: dict[int, str] = {}
         # Whether the recorder is still there, but records no more: it could not be stopped yet.
         self._paused = False
+        # Called when a step has begun.
+        self.at_step: Callable[[int], None] = lambda _: None
         # The window and the backward pass that has just ended in it, where that is recorded.
         self.latest: tuple[Window | None, Backward | None] = (None, None)
 
@@ -74,11 +77,14 @@ class Recording:
         tape: Collection[int],
         loss_steps: Collection[int],
         at_root_call: Callable[[], None],
+        *,
         until: float = math.inf,
+        pacing: Pacing | None = None,
     ) -> Recording:
         """Look at everything in the steps of `tape`, and at the loss alone in `loss_steps`.
 
-        The run has to be over at `until`, in seconds since the epoch.
+        The run has to be over at `until`, in seconds since the epoch. `pacing` chooses further
+        steps as the run unfolds.
         """
         only_loss, memory = set(loss_steps) - set(tape), RunMemory(until=until)
 
@@ -87,8 +93,9 @@ class Recording:
                 return measure_true_loss(window, memory)
             return run_probes(window, memory)
 
-        wanted = WantedSteps({*tape, *loss_steps})
-        return cls(session, wanted, look, at_root_call, Evaluations(tape), memory)
+        wanted = WantedSteps({*tape, *loss_steps}, pacing)
+        evaluations = Evaluations(records=bool(tape) or pacing is not None)
+        return cls(session, wanted, look, at_root_call, evaluations, memory)
 
     @property
     def capture(self) -> Capture | None:
@@ -124,6 +131,21 @@ class Recording:
         else:
             self._take_over(recorder)
 
+    def begin_again(self, step: int) -> None:
+        """A model was made just now: what was recorded of this step so far is not its beginning."""
+        now = self._next or self._recorder
+        if now is None or now.window.step != step or now.window.backwards or now.window.updates:
+            return
+        if self._paused or self.evaluations.has_begun or not _is_safe():
+            return
+        now.stop()
+        recorder = Recorder(step, self._session.own)
+        recorder.start()
+        if self._next is not None:
+            self._next = recorder
+        else:
+            self._recorder = recorder
+
     def not_yet(self, step: int) -> None:
         """This step goes on: what was taken for the beginning of the next one was not."""
         self._drop_next()
@@ -153,6 +175,7 @@ class Recording:
         try:
             return self._looked_at_window(window, names)
         finally:
+            self.wanted.over()
             if following is not None:
                 following.start()
                 self._take_over(following)

@@ -63,7 +63,9 @@ class RunLog:
         """Write the settings of optimizers and schedules, where they have changed."""
         optimizers = self._changed.optimizers(self._table, step)
         if optimizers is not None:
-            settings = resolved_settings(optimizers, list(made.schedulers), made.places)
+            settings = resolved_settings(
+                optimizers, list(made.schedulers), made.places, self._table.trainees.number_of
+            )
             settings["idle_optimizers"] = made.idle_besides(optimizers)
             self.event("settings", settings | {"torch_seed": torch.initial_seed()})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -16,10 +16,11 @@ def resolved_settings(
     optimizers: Iterable[torch.optim.Optimizer],
     schedulers: Iterable[Any] = (),
     places: Mapping[Any, str] | None = None,
+    trained: Callable[[Any], int | None] = lambda _: None,
 ) -> dict[str, Any]:
     """Hyper-parameters of every group of every optimizer, without the moving rate.
 
-    `places` tells where in the user's code each was made.
+    `places` tells where in the user's code each was made, `trained` the number of what it trains.
 
     >>> weight = torch.nn.Parameter(torch.zeros(2))
     >>> settings = resolved_settings([torch.optim.SGD([weight], lr=0.1, momentum=0.9)])
@@ -28,8 +29,14 @@ def resolved_settings(
     """
     made = {} if places is None else places
     return {
-        "optimizers": [_optimizer(o) | {"place": made.get(o)} for o in optimizers],
-        "schedulers": [_scheduler(s) | {"place": made.get(s)} for s in schedulers],
+        "optimizers": [
+            _optimizer(o) | {"place": made.get(o), "trained": trained(o)} for o in optimizers
+        ],
+        "schedulers": [
+            _scheduler(s)
+            | {"place": made.get(s), "trained": trained(getattr(s, "optimizer", None))}
+            for s in schedulers
+        ],
     }
 
 

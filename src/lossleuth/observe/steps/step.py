@@ -31,6 +31,8 @@ class StepWindow:
     betas: tuple[float, float] | None = None
     updated_by: list[str] = field(default_factory=list)
     optimizers: set[int] = field(default_factory=set)
+    # Numbers of what was trained.
+    trained: list[int | None] = field(default_factory=list)
     skipped_by: list[str] = field(default_factory=list)
     backwards: int = 0
     places: dict[str, str] = field(default_factory=dict)

@@ -114,6 +114,7 @@ class ClosedSteps:
             "lr": window.rates[0] if window.rates else None,
             "rates": window.rates if len(window.rates) > 1 else None,
             "skipped_by": window.skipped_by or None,
+            "trained": _trained(window.trained),
             "grad_norm": norm,
             "grad_norm_before_clip": effect.norm_before if effect else None,
             "clip_factor": effect.factor if effect and window.clips else None,
@@ -129,6 +130,18 @@ class ClosedSteps:
         if window.places and window.places != self._last_places:
             optional["places"] = self._last_places = window.places
         return scalars | {name: value for name, value in optional.items() if value is not None}
+
+
+def _trained(numbers: list[int | None]) -> int | list[int] | None:
+    """What was trained in a step: mostly one thing.
+
+    >>> _trained([3]), _trained([2, 0, 2]), _trained([None])
+    (3, [0, 2], None)
+    """
+    if len(numbers) == 1:
+        return numbers[0]
+    found = sorted({number for number in numbers if number is not None})
+    return found or None
 
 
 def _batch(window: StepWindow, seconds: float) -> dict[str, Any]:

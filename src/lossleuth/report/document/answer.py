@@ -61,13 +61,10 @@ def _next_step(facts: Facts) -> str:
     if not untested:
         return (
             "Every known cause was tested and ruled out. Either the fault is not in the catalogue, "
-            "or the run needs more steps to show that it learns: try more --steps."
+            "or the run needs more steps to show that it learns: try a larger --budget."
         )
     causes_were = "1 cause was" if untested == 1 else f"{untested} causes were"
-    return (
-        f"{causes_were} not tested; the reasons are below. More --steps or a larger --budget "
-        "usually decides it."
-    )
+    return f"{causes_were} not tested; the reasons are below. A larger --budget usually decides it."
 
 
 def proof(facts: Facts) -> Section | None:
@@ -98,7 +95,8 @@ def _proof_of(identifier: str, judgement: Judgement, facts: Facts) -> Iterator[B
         yield Table("", ["", wrong.what], rows)
     if judgement.harm is not None:
         yield Paragraph(_harm_sentence(judgement.harm))
-        chart = trial_chart(judgement.harm, facts.trials)
+        first = judgement.phase.first if judgement.phase else 0
+        chart = trial_chart(judgement.harm, [run for run in facts.trials if run.first == first])
         if chart is not None:
             yield chart
     elif judgement.status is Status.PROVEN or identifier in EVALUATION_CAUSES:

@@ -29,6 +29,8 @@ class TrialRun:
     seed: int
     steps: int
     losses: Floats
+    # The first step of the phase that it is a trial of; losses are those from there on.
+    first: int = 0
 
 
 @dataclass(frozen=True)

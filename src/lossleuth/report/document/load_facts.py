@@ -113,7 +113,7 @@ def _reads(record: Record) -> dict[str, Floats]:
 
 def _trials(directory: Path) -> list[TrialRun]:
     return [
-        TrialRun(key.changes, key.seed, key.steps, record.series("loss"))
+        TrialRun(key.changes, key.seed, key.steps, record.series("loss")[key.first :], key.first)
         for key, record in saved_records(RunDirectory(directory))
         if "loss" in record.scalar_names
     ]

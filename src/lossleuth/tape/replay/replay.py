@@ -121,7 +121,8 @@ class Replay:
             values = self.tape.values
             while len(values) >= MAX_VALUES_KEPT:
                 del values[next(iter(values))]
-            values[self._key(plan)] = made, list(self.narrow)
+            # A copy: what is returned belongs to the caller.
+            values[self._key(plan)] = dict(made), list(self.narrow)
 
     def _key(self, plan: Plan) -> tuple[Any, ...]:
         # What does not occur among the operations makes no difference.

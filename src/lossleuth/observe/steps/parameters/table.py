@@ -30,9 +30,9 @@ from lossleuth.observe.steps.parameters.readings import (
     missing,
     readings,
 )
+from lossleuth.observe.steps.trainees import BY_HAND, Trainees
 from lossleuth.tape.capture.graph_leaves import leaves_behind
 
-BY_HAND = "by hand"
 MOST_GROUPS = 8
 UPDATE_SQUARES = COLUMNS.index("update_squares")
 
@@ -75,6 +75,7 @@ class ParameterTable:
         self.known: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
         # Those whose steps are compiled with the program.
         self.unseen: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
+        self.trainees = Trainees()
         self._groups: dict[tuple[int, ...], _Group] = {}
         self._latest: _Group | None = None
         self._measured: list[Measured] = []
@@ -100,8 +101,8 @@ class ParameterTable:
         group = self._group(parameters)
         group.measured.before_update(parameters, [p.grad for p in parameters])
 
-    def after_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Measure what the optimizer made of them."""
+    def after_update(self, optimizer: torch.optim.Optimizer) -> int:
+        """Measure what the optimizer made of them; the number of what is trained."""
         if id(optimizer) not in self.known:
             self._remember(optimizer)
         # What has moved was moved by the optimizer.
@@ -110,12 +111,13 @@ class ParameterTable:
         found = latest and latest.measured.after_step(optimizer.param_groups, optimizer.state)
         if latest and found:
             self._measured.append((latest.rows, *found))
-            return
+            return self.trainees.of(optimizer, latest.rows)
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         group = self._group(parameters)
         first, second, ages, thresholds = moments_of(optimizer, parameters, self._torch)
         group.measured.after_update(first, second, thresholds)
         self._add(group, ages)
+        return self.trainees.of(optimizer, group.rows)
 
     def _remember(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizers_seen += 1
@@ -123,6 +125,10 @@ class ParameterTable:
         optimizers[key] = weakref.ref(optimizer, lambda _: optimizers.pop(key, None))
 
     # updates by hand
+
+    def number_by_hand(self) -> int | None:
+        """The number of what is trained without an optimizer that is seen to step."""
+        return None if self._by_hand is None else self.trainees.of(None, self._by_hand.rows)
 
     def note_roots(self, roots: Sequence[Any]) -> None:
         """Find what a backward pass reaches, where no optimizer says what is trained."""

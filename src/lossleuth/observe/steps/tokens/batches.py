@@ -76,6 +76,10 @@ class Batches:
         else:
             self._look(window)
 
+    def count_anew(self) -> None:
+        """Forget what was counted: another training may have other texts."""
+        self._counts, self._pairs = TargetCounts(), TokenPairs()
+
     def floors(self) -> dict[str, float]:
         """Unigram and bigram entropy of the tokens seen, in nats per token."""
         return self._pairs.floors()

@@ -1,0 +1,72 @@
+"""One verdict on a script that trains several things: that of its worst phase, with all causes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lossleuth.judge.judging import Judgements
+from lossleuth.judge.verdict import PhaseVerdict
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Status
+from lossleuth.types.phases import Phase, is_brief
+
+# Of what phases say of a cause, the first of these counts: what is there, then what is not known.
+WORST_FIRST = (
+    *(Status.PROVEN, Status.SUSPECTED, Status.BENIGN),
+    *(Status.ERRORED, Status.UNTESTED, Status.REFUTED),
+)
+
+
+def grouped(looks: Sequence[Evidence]) -> list[list[Evidence]]:
+    """The looks of each phase, in the order of the run."""
+    found: dict[int, list[Evidence]] = {}
+    for look in looks:
+        found.setdefault(0 if look.phase is None else look.phase.number, []).append(look)
+    return [found[number] for number in sorted(found)]
+
+
+def why_not_judged(look: Evidence, others: Sequence[Evidence]) -> str | None:
+    """Why a phase is told and not judged; None for one that is."""
+    phases = [other.phase for other in others if other.phase is not None]
+    if look.phase is None:
+        return None
+    if is_brief(look.phase, phases):
+        return f"{look.phase.steps} steps are too few to be judged beside the others"
+    if look.recorded:
+        return None
+    for other in others:
+        if other.recorded and other.phase is not None and _kinds(other) == _kinds(look) != set():
+            return (
+                f"no step of it was recorded, so it is not judged; phase {other.phase.number} "
+                "trains by the same lines"
+            )
+    return None
+
+
+def in_phase(judgements: Mapping[str, Judgement], phase: Phase) -> Judgements:
+    """The same judgements, which say what phase they speak of."""
+    said = f"{phase.sentence[0].upper()}{phase.sentence[1:]}"
+    return {
+        identifier: replace(j, phase=phase, because=f"{said}: {j.because}")
+        for identifier, j in judgements.items()
+    }
+
+
+def worst(judged: Sequence[PhaseVerdict]) -> Judgements:
+    """Of each cause what the phase says that it is worst in; of several, the first."""
+    found: Judgements = {}
+    for part in judged:
+        for identifier, judgement in part.judgements.items():
+            known = found.get(identifier)
+            if known is None or _rank(judgement) < _rank(known):
+                found[identifier] = judgement
+    return found
+
+
+def _rank(judgement: Judgement) -> int:
+    return WORST_FIRST.index(judgement.status)
+
+
+def _kinds(look: Evidence) -> set[int]:
+    return {trainee.kind for trainee in look.trainees}
