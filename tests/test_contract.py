@@ -117,7 +117,7 @@ def asserts_something(path: Path, text: str) -> list[str]:
 # Private names of others that are none of torch's: Python's, ctypes' and transformers'.
 OTHERS_PRIVATE = {
     *("_getframe", "_exit", "_asdict", "_replace", "_fields"),
-    *("_NamedFuncPointer", "_SimpleCData", "_attn_implementation"),
+    *("_NamedFuncPointer", "_SimpleCData", "_name", "_attn_implementation"),
 }
 
 

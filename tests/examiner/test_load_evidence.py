@@ -12,6 +12,7 @@ from made_runs import found_on, true_loss
 from lossleuth.examiner import load_evidence as evidence
 from lossleuth.examiner.load_evidence import evidence_of
 from lossleuth.findings.loss import TrueLoss
+from lossleuth.findings.no_autograd import HandLoss
 from lossleuth.record.write import RecordWriter
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
@@ -99,3 +100,19 @@ def test_of_a_run_too_long_to_be_held_its_beginning_and_end_are_judged(
     found = evidence_of(tmp_path / "run")
     assert [step.step for step in found.steps] == [0, 1, 98, 99]
     assert [row[0] for row in found.readings.grad_rms] == [0.0, 1.0, 98.0, 99.0]
+
+
+def test_without_a_backward_pass_the_loss_is_what_is_read_where_it_was_found(
+    tmp_path: Path,
+) -> None:
+    writer = RecordWriter.create(tmp_path / "run", {"script": "train.py"}, print)
+    norm, loss, again = [7.0, "train.py:9"], [2.5, "train.py:9"], [9.0, "eval.py:3"]
+    writer.step({"step": 0, "backwards": 0, "updates": 1, "reads": [norm, loss, again]}, None)
+    writer.event(*found_on(0, HandLoss(2.5, "train.py:9", which=1)))
+    # This one reads the norm alone, and the last one has a loss of its own.
+    writer.step({"step": 1, "backwards": 0, "updates": 1, "reads": [norm, again]}, None)
+    writer.step({"step": 2, "backwards": 0, "updates": 1, "reads": [norm, loss]}, None)
+    writer.step({"step": 3, "backwards": 1, "updates": 1, "loss": 1.0, "reads": [norm, loss]}, None)
+    writer.end({"how": "stopped"})
+    found = evidence_of(tmp_path / "run")
+    assert [step.loss for step in found.steps] == [2.5, None, 2.5, 1.0]

@@ -14,6 +14,7 @@ from lossleuth.types.change import Change
 
 DOSES: dict[str, dict[str, float | str]] = {
     "differentiate_forward": {"functions": "Tanh"},
+    "measure_backward": {"functions": "Tanh"},
     "cap_epsilon": {"value": 1e-8},
     "scale_lr": {"factor": 0.5},
     "scale_gradient": {"factor": 2},

@@ -119,3 +119,16 @@ def test_what_is_proven_comes_first_and_earlier_stages_before_later_ones() -> No
     }
     found = ranked(list(judges), {c.id: j for c, j in judges.items()})
     assert found == ["proven_loss", "proven_rate", "suspected_data", "benign_data"]
+
+
+def test_what_another_fault_has_hidden_is_to_be_fixed_next() -> None:
+    def after_cure(evidence: Evidence) -> Judgement:
+        return says(Status.PROVEN if evidence.cures else Status.REFUTED)
+
+    looks = [Evidence(), Evidence(cures=(TRY,))]
+    for voids, order in ((True, ["b", "a"]), (False, ["a", "b"])):
+        causes = [
+            cause("a", after_cure, Stage.LOSS),
+            cause("b", always(says(Status.PROVEN)), Stage.INITIALISATION, voids_trials=voids),
+        ]
+        assert judge(causes, looks).ranked == order

@@ -14,7 +14,6 @@ REASONS = {
     "func_grad": None,
     "func_grad_step": None,
     "gradient_penalty": "higher order",
-    "in_numpy": "opaque",
     "own_kernel": "opaque",
 }
 
@@ -47,3 +46,23 @@ def test_a_right_gradient_out_of_sight_is_not_called_wrong(name: str, tmp_path: 
     else:
         # Without a run of the engine there is no gradient to judge, and the verdict says so.
         assert "wrong_backward" in verdict["untested"]
+
+
+@pytest.mark.slow
+def test_a_right_gradient_outside_torch_is_judged_and_the_program_prints_the_same(
+    tmp_path: Path,
+) -> None:
+    script = str(Path(__file__).parents[1] / "programs" / "in_numpy.py")
+    bare = output_of([script], tmp_path)
+    printed, taped = tape_of([script], tmp_path)
+    assert printed == bare
+    assert [found["step"] for found in taped] == list(STEPS)
+    for found in taped:
+        calls, truths = found["functions"], found["gradient_truth"]
+        assert calls and truths
+        assert not any(call["untested"] or is_wrong(call) for call in calls)
+        rows = [row for truth in truths for row in truth["parameters"]]
+        assert rows and not any(row["untested"] for row in rows)
+        assert not any(map(is_wrong, truths))
+    verdict = json.loads((tmp_path / "run" / "verdict.json").read_text())
+    assert "wrong_backward" in verdict["refuted"]

@@ -10,6 +10,7 @@ import pytest
 from steps import recorded_step
 
 from lossleuth.catalogue import causes
+from lossleuth.examiner import load_evidence
 from lossleuth.findings.data import Alignment
 from lossleuth.findings.finding import Finding, kinds
 from lossleuth.findings.gradient import GradientTruth
@@ -33,7 +34,8 @@ def test_every_kind_of_finding_has_exactly_one_probe() -> None:
 
 def test_every_probe_is_needed_by_a_cause_or_read_by_the_judge_or_the_report() -> None:
     readers = (*(cause.reads for cause in causes()), learning.READS, known_numbers.READS)
-    read: set[type[Finding]] = {kind for kinds in (*readers, facts.READS) for kind in kinds}
+    others = (load_evidence.READS, facts.READS)
+    read: set[type[Finding]] = {kind for kinds in (*readers, *others) for kind in kinds}
     assert {probe.id for probe in probes() if probe.finds not in read} == set()
 
 

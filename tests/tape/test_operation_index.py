@@ -11,7 +11,7 @@ import torch
 
 from lossleuth.tape.capture.dispatch import Capture
 from lossleuth.tape.operation_index import OperationIndex, needed_positions
-from lossleuth.tape.tape import Operation, Tape
+from lossleuth.tape.tape import FunctionCall, Operation, Tape
 
 
 def taped(length: int = 12) -> Tape:
@@ -29,30 +29,48 @@ def taped(length: int = 12) -> Tape:
     return capture.tape
 
 
+def with_originals(tape: Tape, numbers: Iterable[int]) -> set[int]:
+    """Tensors, what they are copies of or were made of outside torch, and so on."""
+    found = set(numbers)
+    while True:
+        copied = {tape.copies[i] for i in found if i in tape.copies}
+        calls = [tape.outside[tape.groups[i]].call for i in found if tape.groups[i] in tape.outside]
+        more = copied.union(*(call.inputs for call in calls))
+        if more <= found:
+            return found
+        found |= more
+
+
 def read_through(
     tape: Tape, wanted: Iterable[int], before: int | None = None, since: int = 0
 ) -> list[int]:
     """The same by reading every operation: slow and plain."""
-    needed = set(wanted)
+    needed = with_originals(tape, wanted)
     groups = {tape.groups[i] for i in needed}
     kept: list[int] = []
     for operation in reversed(tape.operations[since:before]):
         makes = any(i in needed for i in operation.outputs if i is not None)
         if makes or any(tape.groups[i] in groups for i in operation.written):
             kept.append(operation.number)
-            inputs = {*operation.inputs}
-            inputs |= {tape.copies[i] for i in inputs if i in tape.copies}
+            inputs = with_originals(tape, operation.inputs)
             needed.update(inputs)
             groups.update(tape.groups[i] for i in inputs)
     return kept[::-1]
 
 
+@pytest.mark.parametrize("with_outside", [False, True])
 @pytest.mark.parametrize("with_copies", [False, True])
-def test_every_question_is_answered_as_by_reading_the_whole_tape(with_copies: bool) -> None:
+def test_every_question_is_answered_as_by_reading_the_whole_tape(
+    with_copies: bool, with_outside: bool
+) -> None:
     tape, chance = taped(), random.Random(0)
     numbers = list(tape.layouts)
     if with_copies:
         tape.copies = {i: chance.choice(numbers) for i in chance.sample(numbers, 6)}
+    for result in chance.sample(numbers, 4 if with_outside else 0):
+        inputs = (chance.choice(numbers), chance.choice(numbers))
+        call = FunctionCall("Outside", None, None, (), inputs, 0, outputs={0: result})
+        tape.link_outside(call)
     sizes = set()
     for _ in range(300):
         wanted = chance.sample(numbers, chance.choice((1, 2, 5)))
@@ -91,7 +109,7 @@ def test_only_what_is_needed_is_looked_at() -> None:
         number = capture.number_of(parts[20])
     tape, operations = capture.tape, Counted(capture.tape.operations)
     points = {len(operations): [number]}
-    found = needed_positions(tape.index(), operations, tape.groups, {}, points)
+    found = needed_positions(tape.index(), operations, tape.groups, None, points)
     assert len(found) == 4 == operations.looks
     assert len(operations) == 200
 

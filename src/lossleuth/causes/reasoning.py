@@ -166,6 +166,20 @@ def frozen_share(evidence: Evidence) -> float:
     return max((coverage.frozen_share for coverage in evidence.all(Coverage)), default=0.0)
 
 
+def rate_is_idle(evidence: Evidence) -> str | None:
+    """Why no rate could change anything, if so: every gradient used is exactly 0, and so is its
+    update.
+    """
+    norms = [step.grad_norm for step in evidence.steps if step.grad_norm is not None]
+    moved = (update for row in evidence.readings.update_rms for update in row)
+    if not norms or any(norms) or any(update and math.isfinite(update) for update in moved):
+        return None
+    return (
+        f"the gradient that is used has a norm of exactly 0 at each of {len(norms)} steps, and no "
+        "parameter moved: at any rate, the update is 0"
+    )
+
+
 def unigram(evidence: Evidence) -> float | None:
     """The entropy of the targets that were seen, in nats."""
     seen = [step.unigram for step in evidence.steps if step.unigram is not None]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lossleuth.examiner.printed_numbers import printed_between
 from lossleuth.findings.evaluation import Evaluation
+from lossleuth.findings.no_autograd import HandLoss
 from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.record.read import Event, Record
 from lossleuth.record.recorded_steps import restored_steps
@@ -31,6 +33,8 @@ from lossleuth.types.plain import from_plain
 Rows = list[list[float]]
 # Readings of one kind that are held at most, and steps that are held in any case.
 MAX_READINGS, MIN_STEPS = 1_000_000, 1_000
+# Findings that are looked at here.
+READS = (HandLoss,)
 
 
 def evidence_of(
@@ -52,6 +56,7 @@ def evidence_of(
             if name in record.columns
         }
         recorded = restored_steps(events, ("tape", "evaluation"))
+        steps = with_read_losses(steps, recorded)
         ended = dict(record.ended or {}) | {"unfinished": _last(events, "unfinished") or None}
         return Evidence(
             steps=steps,
@@ -76,6 +81,30 @@ def evidence_of(
             effects=dict(effects or {}),
             failed=dict(failed or {}),
         )
+
+
+def with_read_losses(steps: Sequence[Step], recorded: Sequence[RecordedStep]) -> list[Step]:
+    """Where no backward pass says what the loss is, the number that is read where it was found.
+
+    >>> found = RecordedStep(0, [HandLoss(2.5, "train.py:9", which=0)])
+    >>> step = Step(1, updates=1, reads=[(0.1, "train.py:3"), (2.4, "train.py:9")])
+    >>> [s.loss for s in with_read_losses([step], [found])]
+    [2.4]
+    """
+    found = [loss for step in recorded for loss in step.all(HandLoss)]
+    if not found:
+        return list(steps)
+    # The line that most recorded steps agree on.
+    places = [(loss.place, loss.which) for loss in found]
+    place, which = max(places, key=places.count)
+    return [_with_read_loss(step, place, which) for step in steps]
+
+
+def _with_read_loss(step: Step, place: str, which: int) -> Step:
+    if step.loss is not None or step.backwards or not step.updates:
+        return step
+    read = [value for value, at in step.reads or () if at == place]
+    return step if which >= len(read) else replace(step, loss=read[which])
 
 
 def _without_idle(steps: Sequence[Step], columns: dict[str, Rows]) -> dict[str, Rows]:

@@ -39,6 +39,12 @@ class CustomFunction(Finding):
     floor: float
     # Whether it is a straight-through step function, which is no error.
     straight_through: bool = False
+    # The entries that the error was measured on, where they are not all.
+    part: str | None = None
+    # The shared library that its backward calls.
+    library: str | None = None
+    # Whether it computes outside torch, so that torch cannot differentiate its forward.
+    outside: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,17 @@ class HandGradient(Finding):
     error: float
     floor: float
     cosine: float
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class HandLoss(Finding):
+    """The number that serves as the loss: the script reads it, and the parameters move it."""
+
+    value: float
+    # The line that reads it, and which of the numbers read there it is, in order.
+    place: str
+    which: int
 
 
 @dataclass(frozen=True)

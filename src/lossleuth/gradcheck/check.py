@@ -9,7 +9,7 @@ else differences of its values with a bound. A judgement is made only where the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from lossleuth.gradcheck.differences import (
+    STEPS_TO_COMPARE,
     STEPS_TO_CONFIRM,
     STEPS_TO_MEASURE,
     Derivative,
@@ -141,6 +142,18 @@ def check_gradient(
     if loss is None or gradient is None or parameters is None:
         raise TypeError("expected loss, gradient and parameters together")
     return _check(given_problem(loss, gradient, parameters), seed, locate=locate)
+
+
+def check_along(
+    problem: Problem, directions: Iterable[tuple[str, tuple[Vector, ...]]]
+) -> Iterator[Along]:
+    """The claimed gradient along each of these directions, by differences of values alone.
+
+    Each is worked out when it is asked for: 7 values where they confirm the gradient, else 60 more.
+    """
+    for name, direction in directions:
+        few = _by_values(name, problem, direction, STEPS_TO_COMPARE)
+        yield few if few.outcome is Outcome.PASS else _by_values(name, problem, direction)
 
 
 def _check(problem: Problem, seed: int, *, locate: bool) -> GradientCheck:

@@ -25,6 +25,8 @@ WITNESS_SHRINK = math.pi**2
 # one that is known otherwise. Picked by hand.
 STEPS_TO_MEASURE = slice(9, 14)
 STEPS_TO_CONFIRM = slice(12, 14)
+# Longer ones, for values that are rounded to float32 in any case.
+STEPS_TO_COMPARE = slice(4, 7)
 # Neighbours on either side from which noise is measured. Picked by hand.
 NOISE_NEIGHBOURS = 6
 # A sample of noise is rarely more than so many times its measured size. Picked by hand.

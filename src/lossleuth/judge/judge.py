@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from lossleuth.judge.blind_spots import drop_blind
@@ -14,6 +14,7 @@ from lossleuth.judge.judging import (
     drop_untriable,
     drop_untried,
     drop_voided,
+    harmful,
     judge_all,
 )
 from lossleuth.judge.known_numbers import recognised
@@ -110,7 +111,7 @@ def _judge_alone(
     if state.learns:
         known = drop_untried(known)
     known = drop_explained(causes, drop_ineffective_trials(known))
-    order = ranked(causes, known)
+    order = ranked(causes, known, _hidden_at_first(causes, known, first, circumstances))
     # A blind observer never says healthy.
     blind = bool(first.missing_patches)
     learns = bool(state.learns) and not circumstances.interrupted and not blind
@@ -160,11 +161,29 @@ def merged(known: Judgements, again: Judgements, cures: Sequence[Change] = ()) -
     return found
 
 
-def ranked(causes: Sequence[Cause], judgements: Judgements) -> list[str]:
-    """What is there, proven before suspected before benign, earlier stages first."""
+def _hidden_at_first(
+    causes: Sequence[Cause], known: Judgements, first: Evidence, circumstances: Circumstances
+) -> set[str]:
+    """What only came to light when a fault was cured that makes losses meaningless."""
+    at_first = judge_look(causes, first, circumstances)
+    if not any(cause.voids_trials for cause in harmful(causes, at_first)):
+        return set()
+    proven = Status.PROVEN
+    return {i for i in known if known[i].status is proven and at_first[i].status is not proven}
+
+
+def ranked(
+    causes: Sequence[Cause], judgements: Judgements, hidden: Collection[str] = ()
+) -> list[str]:
+    """What is there, proven before suspected before benign, earlier stages first.
+
+    What another fault has hidden comes after those that were plain to see: it is to be fixed next.
+    """
     order = list(Stage)
     there = [c for c in causes if judgements[c.id].status in RANK]
-    there.sort(key=lambda c: (RANK.index(judgements[c.id].status), order.index(c.stage)))
+    there.sort(
+        key=lambda c: (RANK.index(judgements[c.id].status), c.id in hidden, order.index(c.stage))
+    )
     return [c.id for c in there]
 
 

@@ -18,6 +18,7 @@ from lossleuth.probes.analysis import LOOK_SHARE, MAX_STOPS, PROBE_SHARE, Analys
 from lossleuth.probes.probe import Found, Probe
 from lossleuth.tape.deadline import OutOfTime, Watchdog
 from lossleuth.tape.replay.hidden_copies import link_copies
+from lossleuth.tape.replay.link_outside import link_outside
 from lossleuth.tape.window import Window
 
 
@@ -41,18 +42,26 @@ def run_probes(window: Window, memory: RunMemory | None = None) -> RecordedStep:
     wanted = [probe for probe in probes() if not probe.without_autograd]
     left = (gradient for run in window.backwards for gradient in run.after.values())
     gradients = [gradient for gradient in left if gradient is not None]
-    analysis = Analysis(window, memory)
-    return _run(window, wanted, analysis, prepare=lambda: link_copies(window.tape, gradients))
+
+    def prepare() -> None:
+        link_outside(window.tape)
+        link_copies(window.tape, gradients)
+
+    return _run(window, wanted, Analysis(window, memory), prepare=prepare)
 
 
 def measure_true_loss(window: Window, memory: RunMemory | None = None) -> RecordedStep:
     """The true loss alone."""
-    return _run(window, _finding({TrueLoss}), Analysis(window, memory), "true_loss")
+    analysis = Analysis(window, memory)
+    link = partial(link_outside, window.tape)
+    return _run(window, _finding({TrueLoss}), analysis, "true_loss", prepare=link)
 
 
 def look_at_evaluation(window: Window, memory: RunMemory | None = None) -> RecordedStep:
     """Measure evaluations alone."""
-    return _run(window, _finding({Evaluation}), Analysis(window, memory), "evaluation")
+    analysis = Analysis(window, memory)
+    link = partial(link_outside, window.tape)
+    return _run(window, _finding({Evaluation}), analysis, "evaluation", prepare=link)
 
 
 def look_at_hand_step(

@@ -5,7 +5,7 @@ Without it, every question of what a tensor depends on would read the whole tape
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -53,7 +53,7 @@ def needed_positions(
     index: OperationIndex,
     operations: Sequence[Indexed],
     groups: Mapping[int, int],
-    copies: Mapping[int, int],
+    sources: Callable[[Iterable[int]], Iterable[int]] | None,
     points: Mapping[int, Iterable[int]],
     since: int = 0,
     covered: Container[int] = (),
@@ -61,8 +61,9 @@ def needed_positions(
     """Positions of the operations that tensors depend on, in ascending order.
 
     `points` gives tensors by the position before which they are wanted. In-place writes count: an
-    operation that writes to the memory of a wanted tensor before that position is needed. Those
-    `covered` are left out, with what they alone depend on.
+    operation that writes to the memory of a wanted tensor before that position is needed. `sources`
+    adds to tensors what they were made of outside torch. Operations that are `covered` are left
+    out, with what they alone depend on.
     """
     makers, writers = index.makers, index.writers
     waiting = sorted(points)
@@ -86,9 +87,7 @@ def needed_positions(
                 continue
             found.append(at)
             numbers = operations[at].inputs
-            if copies:
-                numbers = (*numbers, *(copies[i] for i in numbers if i in copies))
-        for number in numbers:
+        for number in numbers if sources is None else sources(numbers):
             if number in asked:
                 continue
             asked.add(number)

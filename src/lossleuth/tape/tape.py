@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -87,6 +87,17 @@ class FunctionCall:
     # Gradients that its backward was given and gave, by position, where it has run.
     given: list[Tensor | None] | None = None
     gave: list[Tensor | None] | None = None
+    # Whether its result was known by its value, and operations of torch stand in its place.
+    recognised: bool = False
+    # Why it cannot be run again on other inputs, where that was tried.
+    opaque_because: str | None = None
+
+
+class OutsideCall(NamedTuple):
+    """A call that computes outside torch and can be run again; its results stand before `at`."""
+
+    call: FunctionCall
+    at: int
 
 
 class Read(NamedTuple):
@@ -123,6 +134,8 @@ class Tape:
     # that were looked at.
     copies: dict[int, int] = field(default_factory=dict)
     compared: set[int] = field(default_factory=set)
+    # Calls that a replay makes again, by the groups of their results.
+    outside: dict[int, OutsideCall] = field(default_factory=dict)
 
     # Lines of the user's code, such as an optimizer's, that wrote to leaves between recordings.
     writers: dict[Place, None] = field(default_factory=dict)
@@ -189,12 +202,13 @@ class Tape:
         """
         index, operations = self.index(), self.operations
         asked = frozenset((at, frozenset(wanted)) for at, wanted in points.items())
-        key = asked, since, len(operations), frozenset(self.copies.items())
+        links = frozenset(self.copies.items()), frozenset(self.outside)
+        key = asked, since, len(operations), links
         if key not in self._needed:
             while len(self._needed) >= MAX_KEPT_ANSWERS:
                 del self._needed[next(iter(self._needed))]
             found = needed_positions(
-                index, operations, self.groups, self.copies, dict(asked), since
+                index, operations, self.groups, self._sources(), dict(asked), since
             )
             self._needed[key] = [operations[i] for i in found]
         return list(self._needed[key])
@@ -207,7 +221,12 @@ class Tape:
         For many questions of which each is a part of the next: together they take one walk.
         """
         found = needed_positions(
-            self.index(), self.operations, self.groups, self.copies, {before: wanted}, 0, covered
+            self.index(),
+            self.operations,
+            self.groups,
+            self._sources(),
+            {before: wanted},
+            covered=covered,
         )
         covered.update(found)
         return [self.operations[i] for i in found]
@@ -216,6 +235,21 @@ class Tape:
         """Put another operation in the place of the one with its number."""
         self.operations[operation.number] = operation
         self._index, self._makers = OperationIndex(), None
+        self._forget()
+
+    def link_copy(self, number: int, source: int) -> None:
+        """Note what a leaf is a copy of."""
+        self.copies[number] = source
+        self._forget()
+
+    def link_outside(self, call: FunctionCall) -> None:
+        """Let replays make a call again."""
+        again = OutsideCall(call, call.last + 1)
+        self.outside.update({self.groups[i]: again for i in call.outputs.values()})
+        self._forget()
+
+    def _forget(self) -> None:
+        """Answers that were given before a change are no longer true."""
         for answers in (self._needed, self.plans, self.values):
             answers.clear()
 
@@ -225,6 +259,25 @@ class Tape:
             self._index = OperationIndex()
         self._index.extend(self.operations, self.groups)
         return self._index
+
+    def _sources(self) -> Callable[[Iterable[int]], Iterable[int]] | None:
+        return self.with_sources if self.copies or self.outside else None
+
+    def with_sources(self, numbers: Iterable[int]) -> set[int]:
+        """These tensors, and those that they were made of outside torch."""
+        found = set(numbers)
+        waiting = list(found) if self.copies or self.outside else []
+        while waiting:
+            number = waiting.pop()
+            made_of: tuple[int, ...] = ()
+            if number in self.copies:
+                made_of = (self.copies[number],)
+            if (again := self.outside.get(self.groups[number])) is not None:
+                made_of += again.call.inputs
+            new = set(made_of) - found
+            found |= new
+            waiting += new
+        return found
 
     def fed_by_parameters(self, operations: Iterable[Operation]) -> set[int]:
         """Parameters, and everything that these operations compute from them."""

@@ -182,3 +182,27 @@ def test_a_right_gradient_worked_out_by_hand_is_sound() -> None:
 def test_batches_that_do_not_agree_leave_it_suspected() -> None:
     evidence = alternating(*([hand(along_own=own)] for own in (2.5, 2.5, 2.5, 0.2)))
     assert judge(evidence).status is Status.SUSPECTED
+
+
+MEASURED = Change.of("measure_backward", functions="FusedNorm")
+
+
+def test_a_function_outside_torch_is_tried_by_its_values_and_its_library_named() -> None:
+    part = "1 of 24 rows (the first is row 3) of input 1, which it gives 0"
+    found = function(1.0, part=part, library="libnorm.so", outside=True)
+    check_trial(judge, seen(found), [MEASURED], Where("libnorm.so", None, "FusedNorm"))
+    assert f"the backward of FusedNorm gives for {part} differs" in judge(seen(found)).because
+    failed = replace(seen(found), failed={MEASURED: "it takes 9000 values"})
+    judgement = judge(failed)
+    assert (judgement.status, judgement.trials_wanted) == (Status.SUSPECTED, ())
+
+
+def test_with_one_function_outside_torch_all_are_tried_by_their_values() -> None:
+    both = seen(function(1.0, outside=True), function(0.5, name="Gelu"))
+    wanted = Change.of("measure_backward", functions="FusedNorm,Gelu")
+    assert judge(both).trials_wanted == (wanted,)
+
+
+def test_of_a_loss_that_a_replay_knows_the_library_is_named_and_the_replay_tried() -> None:
+    known = seen(function(0.5, library="libloss.so"))
+    check_trial(judge, known, [CURE], Where("libloss.so", None, "FusedNorm"))

@@ -96,3 +96,19 @@ def test_a_rate_that_still_rises_where_we_stopped_is_left_out() -> None:
     warming = [Step(i, loss=4.0 - i / 1000, lr=1e-6 * i) for i in range(40)]
     for how, status in (("stopped", Status.UNTESTED), ("end of script", Status.SUSPECTED)):
         assert judge(Evidence(steps=warming, ending=Ending(how=how))).status is status
+
+
+def test_where_every_gradient_is_exactly_0_no_rate_would_move_anything() -> None:
+    dead = replace(run(STILL, grad_norm=0.0), readings=Readings(update_rms=[[0.0, math.nan]] * 20))
+    check_refuted(judge(dead), "exactly 0 at each of 20 steps", "at any rate")
+
+
+@pytest.mark.parametrize(
+    ("norm", "update"),
+    [([0.0] * 19 + [1e-30], 0.0), (0.0, 1e-12)],
+    ids=["one gradient is not 0", "decay moves weights"],
+)
+def test_where_something_moves_or_could_move_the_rate_may_be_it(norm: float, update: float) -> None:
+    readings = Readings(update_rms=[[update]] * 20)
+    judgement = judge(replace(run(STILL, grad_norm=norm), readings=readings))
+    assert judgement.status is Status.SUSPECTED

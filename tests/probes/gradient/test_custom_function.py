@@ -14,6 +14,7 @@ from steps import InNumpy, SmallModel, recorded_step
 from torch import Tensor
 
 from lossleuth.findings.gradient import CustomFunction
+from lossleuth.probes.gradient import custom_function
 from lossleuth.probes.gradient.custom_function import custom_functions
 from lossleuth.tape.replay import one_pass
 
@@ -156,3 +157,19 @@ def test_calls_that_do_not_need_what_cannot_be_replayed_are_judged() -> None:
     assert len(reasons) == 3
     (reason,) = (reason for reason in reasons if reason is not None)
     assert "at most 2 argument" in reason
+
+
+def test_calls_outside_torch_are_measured_kind_by_kind_until_time_is_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def plant(model: SmallModel) -> None:
+        model.activation = lambda x: (
+            InNumpy.apply(x) + InNumpy.apply(2 * x) + InNumpy.apply(x[:, :1])
+        )
+
+    tape = recorded_step(change=plant).tape
+    # Two are of one shape, the last is of another.
+    assert list(custom_function._unlike_first(tape, dict(enumerate(tape.functions)))) == [0, 2, 1]
+    monkeypatch.setattr(custom_function, "MAX_SECONDS_OUTSIDE", -1.0)
+    found = custom_functions(recorded_step(change=plant))
+    assert ["want of time" in str(f.untested) for f in found] == [True] * 3

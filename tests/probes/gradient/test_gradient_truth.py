@@ -190,7 +190,37 @@ def double_it(x: Tensor) -> Tensor:
 double_it.register_autograd(lambda ctx, gradient: gradient * 2)
 
 
-@pytest.mark.parametrize("function", [InNumpy.apply, FromNumpy.apply, double_it])
+class WithNoise(InNumpy):
+    """Never gives the same: it cannot be measured."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        noise = np.random.default_rng().standard_normal(tuple(x.shape)).astype(np.float32)
+        out = torch.from_numpy(np.tanh(x.detach().numpy()) + noise)
+        ctx.save_for_backward(out)
+        return out
+
+
+class Wrong(InNumpy):
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return InNumpy.backward(ctx, gradient) * 1.5
+
+
+@pytest.mark.parametrize("function", [InNumpy.apply, FromNumpy.apply])
+def test_what_lies_behind_work_outside_torch_is_judged_where_that_was_measured(
+    function: Any,
+) -> None:
+    def plant(model: SmallModel) -> None:
+        model.between = function
+
+    truth = truth_of(recorded_step(change=plant))
+    assert not [row.name for row in truth.parameters if row.untested]
+    assert "qkv.weight" in {row.name for row in truth.parameters}
+    assert truth.error < min(10 * truth.floor, 1e-5)
+
+
+@pytest.mark.parametrize("function", [WithNoise.apply, Wrong.apply, double_it])
 def test_what_lies_behind_opaque_work_is_untested_and_the_rest_is_judged(function: Any) -> None:
     def plant(model: SmallModel) -> None:
         model.between = function

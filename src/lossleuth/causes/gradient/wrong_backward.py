@@ -11,9 +11,11 @@ Why training fails
 How it is judged
     The gradient that the program got is compared with that of the same step replayed in float64
     through the operations that really ran; rounding is known from the replay in the recorded types.
-    Functions that compute outside torch are judged by finite differences. The function, hook or
-    parameter that differs is named. Whether it matters is tried: the same run with true gradients,
-    by torch through the forward of the functions at fault, else through the whole replayed step.
+    Functions that compute outside torch are run again on other inputs: their backward is compared
+    with differences of their values, along a random direction, along each input, along the ends of
+    each axis and along rows. The function, hook or parameter that differs is named. Whether it
+    matters is tried: the same run with true gradients, by torch through the forward of the
+    functions at fault, or by their values, else through the whole replayed step.
 
 How to fix
     Correct the backward; `lossleuth.check_gradient` tests it by itself.
@@ -69,8 +71,10 @@ class Fault(NamedTuple):
     # The gradient in words, as a subject.
     gradient: str
     where: Where | None
-    # The custom function whose backward gave it, where torch can differentiate its forward.
+    # The custom function whose backward gave it, where its forward can be differentiated; and
+    # whether that takes its values, since torch cannot do it.
     function: str | None = None
+    outside: bool = False
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -201,10 +205,13 @@ def _listed(names: Sequence[str]) -> str:
 
 def _cure(faults: Sequence[Fault], evidence: Evidence) -> Change:
     """What undoes them: the true gradient of all, or, much faster, of the functions at fault."""
-    names = {fault.function for fault in faults}
-    if None in names:
+    names = sorted({fault.function for fault in faults if fault.function is not None})
+    if any(fault.outside for fault in faults):
+        # A replay could not differentiate them either.
+        return Change.of("measure_backward", functions=",".join(names))
+    if any(fault.function is None for fault in faults):
         return CURE
-    faster = Change.of("differentiate_forward", functions=",".join(sorted(map(str, names))))
+    faster = Change.of("differentiate_forward", functions=",".join(names))
     return CURE if faster in evidence.failed else faster
 
 
@@ -222,13 +229,16 @@ def _wrong_functions(step: RecordedStep, library: Where | None) -> list[Fault]:
     for function in step.all(CustomFunction):
         if function.straight_through or not _is_wrong(function.error, function.floor):
             continue
-        gradient = f"The gradient that the backward of {function.name} gives"
-        fault = Fault(function.error, function.floor, gradient, where=None)
-        if library is None:
-            where = Where(function.file, function.line)
-            found.append(fault._replace(where=where, function=function.name))
-        else:
-            found.append(fault._replace(where=library._replace(module=function.name)))
+        part = "" if function.part is None else f" for {function.part}"
+        gradient = f"The gradient that the backward of {function.name} gives{part}"
+        place = library if function.library is None else Where(function.library)
+        where = Where(function.file, function.line)
+        if place is not None:
+            where = place._replace(module=function.name)
+        # What a replay can differentiate in place of a library needs no name.
+        name = function.name if place is None or function.outside else None
+        fault = Fault(function.error, function.floor, gradient, where, name, function.outside)
+        found.append(fault)
     return found
 
 

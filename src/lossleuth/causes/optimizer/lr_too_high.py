@@ -10,7 +10,8 @@ How it is judged
     By trial alone: the same run, from the same start and with the same batches, at a tenth and a
     hundredth of the rate. Proven if the true loss then falls much further, by more than three
     standard errors over paired seeds. Where the rate also drives a strong weight decay, the same
-    run is tried without decay: if that helps as much, it is not the rate.
+    run is tried without decay: if that helps as much, it is not the rate. Where every gradient
+    that is used is exactly 0, no rate makes an update: then it is refuted.
 
 How to fix
     Take the rate that the trial found better, or warm up to the present one.
@@ -32,6 +33,7 @@ from lossleuth.causes.reasoning import (
     finite,
     frozen_share,
     optimizer_place,
+    rate_is_idle,
     setting_place,
     true_losses,
     unigram,
@@ -83,6 +85,9 @@ def judge(evidence: Evidence) -> Judgement:
     rates, losses = finite(evidence.learning_rates), evidence.losses
     if len(losses) < MIN_LOSSES:
         return untested(f"only {len(losses)} losses were seen")
+    idle = rate_is_idle(evidence)
+    if idle is not None:
+        return refuted(idle)
     if frozen_share(evidence) > MAX_FROZEN_SHARE:
         return untested(f"{frozen_share(evidence):.0%} of the parameters in use are frozen")
     symptom = _symptom(evidence, losses)

@@ -12,6 +12,7 @@ How it is judged
     times the rate. Proven if the present rate makes only a small part of the progress. A rate that
     is still rising in a warm-up is left out. Where a program updates by hand, and its first update
     is not the gradient times one number, the rule may be at fault instead: then it is suspected.
+    Where every gradient that is used is exactly 0, no rate makes an update: then it is refuted.
 
 How to fix
     Take the rate that the trial found better.
@@ -31,6 +32,7 @@ from lossleuth.causes.reasoning import (
     finite,
     frozen_share,
     optimizer_place,
+    rate_is_idle,
     setting_place,
     true_losses,
     unigram,
@@ -77,6 +79,9 @@ def judge(evidence: Evidence) -> Judgement:
     rates, losses = finite(evidence.learning_rates), finite(evidence.losses)
     if len(losses) < MIN_LOSSES:
         return untested(f"only {len(losses)} losses were seen")
+    idle = rate_is_idle(evidence)
+    if idle is not None:
+        return refuted(idle)
     if frozen_share(evidence) > MAX_FROZEN_SHARE:
         return untested(f"{frozen_share(evidence):.0%} of the parameters in use are frozen")
     if evidence.ending.how == "stopped" and _warms_up(rates):

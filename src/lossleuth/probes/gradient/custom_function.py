@@ -1,12 +1,14 @@
 """Is the backward of each custom autograd function the derivative of its forward?
 
 What the function's backward was given and gave is known from the run. The truth is the derivative
-of the operations that its forward really did, taken by torch in float64.
+of the operations that its forward really did, taken by torch in float64; where it computes outside
+torch, differences of its values.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -15,12 +17,14 @@ import torch
 from torch import Tensor
 
 from lossleuth.findings.gradient import CustomFunction
-from lossleuth.gradcheck.check import Outcome, check_gradient
+from lossleuth.probes.gradient.called_library import called_library
+from lossleuth.probes.gradient.outside_gradient import MAX_SECONDS, measured_gradient
 from lossleuth.probes.probe import Probe
 from lossleuth.source_lines import line_of_result
 from lossleuth.tape.replay.clean_state import neutral
 from lossleuth.tape.replay.distance import distance, norm
 from lossleuth.tape.replay.errors import CannotReplay
+from lossleuth.tape.replay.link_outside import link_outside
 from lossleuth.tape.replay.opacity import is_straight_through, opaque_calls
 from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.tape import FunctionCall, Ref, Tape
@@ -28,88 +32,113 @@ from lossleuth.tape.window import Window
 
 # Of a call by its inputs, or the reason why it is not known.
 Derivative = dict[int, Tensor] | CannotReplay
+# Processor seconds after which no further call outside torch is measured. Picked by hand.
+MAX_SECONDS_OUTSIDE = 3.0
 
 
 def custom_functions(window: Window) -> list[CustomFunction]:
     """All calls whose backward ran, the worst first."""
-    tape = window.tape
-    opaque = opaque_calls(tape)
-    calls = {i: call for i, call in enumerate(tape.functions) if call.given is not None}
-    plain = {i: call for i, call in calls.items() if i not in opaque}
-    true = _derivatives(tape, plain, float64=True)
-    noisy = _derivatives(tape, plain, float64=False)
-    found = [_truth(tape, call, true.get(i), noisy.get(i)) for i, call in calls.items()]
+    found = judged_calls(window).values()
     return sorted(found, key=lambda f: -f.error if math.isfinite(f.error) else 0.0)
 
 
-def _truth(
-    tape: Tape, call: FunctionCall, exact: Derivative | None, rounded: Derivative | None
-) -> CustomFunction:
-    """Judge one call by its derivatives; one that has none is opaque."""
-    file, line = _source(call)
-    reason = None
-    try:
-        if exact is None or rounded is None:
-            error, floor, reason = _by_differences(tape, call)
-            if reason is None:
-                return CustomFunction(call.name, file, line, error, floor)
-            reason = f"opaque at {file}:{line}: {reason}"
+def judged_calls(window: Window) -> dict[int, CustomFunction]:
+    """The same by the index of the call."""
+    return window.once("custom functions", lambda: _judged(window.tape))
+
+
+def trusted_calls(window: Window) -> set[int]:
+    """Calls outside torch whose backward was measured and differs by no more than its bound."""
+    return {
+        index
+        for index, found in judged_calls(window).items()
+        if found.outside and found.untested is None and found.error <= found.floor
+    }
+
+
+def _judged(tape: Tape) -> dict[int, CustomFunction]:
+    link_outside(tape)
+    opaque = opaque_calls(tape)
+    ran = {i: call for i, call in enumerate(tape.functions) if call.given is not None}
+    plain = {i: call for i, call in ran.items() if i not in opaque}
+    true = _derivatives(tape, plain, float64=True)
+    noisy = _derivatives(tape, plain, float64=False)
+    found = {i: _truth(tape, call, true[i], noisy[i]) for i, call in plain.items()}
+    outside = _unlike_first(tape, {i: call for i, call in ran.items() if i in opaque})
+    ends = time.process_time() + MAX_SECONDS_OUTSIDE
+    for i, call in outside.items():
+        if time.process_time() > ends:
+            found[i] = _untested(call, f"opaque: {call.name} was not measured for want of time")
         else:
-            gave, true, noisy = _by_input(call), _known(exact), _known(rounded)
-            size = norm(true.values())
-            errors = [distance(gave.get(i), true[i]) for i in true]
-            floors = [distance(noisy.get(i), true[i]) for i in true]
-            unit = size or 1.0
-            error, floor = math.hypot(*errors) / unit, math.hypot(*floors) / unit
-            through = is_straight_through(tape, call)
-            if errors:
-                line = _line_of(call, list(true)[errors.index(max(errors))]) or line
-            return CustomFunction(call.name, file, line, error, floor, straight_through=through)
-    except CannotReplay as error_of_replay:
-        reason = str(error_of_replay)
-    return CustomFunction(call.name, file, line, math.nan, math.nan, untested=reason)
+            found[i] = _outside(tape, call, MAX_SECONDS / len(outside))
+    return found
 
 
-def _by_differences(tape: Tape, call: FunctionCall) -> tuple[float, float, str | None]:
-    """Error and floor of a function that computes outside torch, from values of the function."""
-    given = {n: call.given[p] for p, n in call.outputs.items() if p < len(call.given or [])}  # type: ignore[index]  # a call that has run
-    gave = _by_input(call)
-    wanted = [i for i, gradient in gave.items() if gradient is not None]
-    values = Replay(tape, float64=False, gradients=False).run(
-        list(dict.fromkeys(call.inputs)), before=call.first
-    )
-    positions = sorted(call.outputs)
+def _unlike_first(tape: Tape, calls: dict[int, FunctionCall]) -> dict[int, FunctionCall]:
+    """Calls with those first that differ in function or shapes: they may go other ways in it."""
+    first: dict[Any, int] = {}
+    for i, call in calls.items():
+        shapes = tuple(tape.layouts[number].shape for number in call.inputs)
+        first.setdefault((call.cls, shapes), i)
+    return {i: calls[i] for i in (*first.values(), *calls)}
 
-    def decoded(argument: Any, moved: dict[int, Tensor]) -> Any:
-        if type(argument) is Ref:
-            return moved.get(argument.id, values[argument.id])
-        if isinstance(argument, list | tuple):
-            return type(argument)(decoded(item, moved) for item in argument)
-        return argument
 
-    def loss(*inputs: Tensor) -> float:
-        moved = dict(zip(wanted, inputs, strict=True))
-        with neutral(float64=False, gradients=False):
-            out = call.cls.apply(*decoded(call.arguments, moved))
-        outs = out if isinstance(out, list | tuple) else (out,)
-        total = 0.0
-        for position in positions:
-            seed = given.get(call.outputs[position])
-            if seed is not None:
-                total += float((outs[position].double() * seed.double()).sum())
-        return total
-
+def _truth(
+    tape: Tape, call: FunctionCall, exact: Derivative, rounded: Derivative
+) -> CustomFunction:
+    """Judge one call by its derivatives."""
+    file, line = _source(call)
     try:
-        checked = check_gradient(
-            loss=loss, gradient=[gave[i] for i in wanted], parameters=[values[i] for i in wanted]
-        )
+        gave, true, noisy = _by_input(call), _known(exact), _known(rounded)
+    except CannotReplay as reason:
+        return _untested(call, str(reason))
+    size = norm(true.values())
+    errors = [distance(gave.get(i), true[i]) for i in true]
+    floors = [distance(noisy.get(i), true[i]) for i in true]
+    unit = size or 1.0
+    error, floor = math.hypot(*errors) / unit, math.hypot(*floors) / unit
+    through = is_straight_through(tape, call)
+    if errors:
+        line = _line_of(call, list(true)[errors.index(max(errors))]) or line
+    library = called_library(call.cls)
+    return CustomFunction(
+        call.name, file, line, error, floor, straight_through=through, library=library
+    )
+
+
+def _outside(tape: Tape, call: FunctionCall, seconds: float) -> CustomFunction:
+    """A function that computes outside torch, judged by values of the function."""
+    file, line = _source(call)
+    if call.opaque_because is not None:
+        return _untested(call, f"opaque at {file}:{line}: {call.opaque_because}")
+    gave = {i: gradient for i, gradient in _by_input(call).items() if gradient is not None}
+    if not gave:
+        return _untested(call, f"opaque at {file}:{line}: its backward gave nothing")
+    numbers = list(dict.fromkeys(call.inputs))
+    try:
+        values = Replay(tape, float64=False, gradients=False).run(numbers, before=call.first)
+        found = measured_gradient(tape, call, values, gave, seconds)
     except Exception as error:
-        # The function is the user's and may refuse to be called once more.
-        return math.nan, math.nan, f"{type(error).__name__}: {error}"
-    if checked.outcome is Outcome.CANNOT_TELL:
-        return math.nan, math.nan, "differences of its values are too noisy to tell"
-    whole = checked.whole
-    return whole.error, whole.bound / (abs(whole.true) or 1.0), None
+        # The function is the program's own and may refuse what it is given.
+        return _untested(call, f"opaque at {file}:{line}: {type(error).__name__}: {error}")
+    if found is None:
+        reason = "differences of its values are too noisy to tell"
+        return _untested(call, f"opaque at {file}:{line}: {reason}")
+    return CustomFunction(
+        call.name,
+        file,
+        line,
+        found.error,
+        found.floor,
+        part=found.part,
+        library=called_library(call.cls),
+        # A loss that was recognised is differentiated by a replay.
+        outside=not call.recognised,
+    )
+
+
+def _untested(call: FunctionCall, reason: str) -> CustomFunction:
+    return CustomFunction(call.name, *_source(call), math.nan, math.nan, untested=reason)
 
 
 def _by_input(call: FunctionCall) -> dict[int, Tensor | None]:

@@ -13,6 +13,7 @@ from math import nan
 import torch
 
 from lossleuth.findings.gradient import GradientTruth, ParameterTruth
+from lossleuth.probes.gradient.custom_function import trusted_calls
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.distance import compared, norm
 from lossleuth.tape.replay.errors import CannotReplay
@@ -29,13 +30,15 @@ def gradient_truth(window: Window, run: Backward) -> GradientTruth:
         return _untested(
             "the loss may depend on a gradient (of higher order), which is not recorded"
         )
+    # Before any replay: they are made again in it.
+    trusted = trusted_calls(window)
     try:
         true = shared_gradients(window, run, float64=True).gradients
         noisy = shared_gradients(window, run, float64=False).gradients
     except CannotReplay as reason:
         return _untested(str(reason))
     roots = [root for root in run.roots if root is not None]
-    hidden = hidden_parameters(window.tape, roots, run.at)
+    hidden = hidden_parameters(window.tape, roots, run.at, trusted)
     found = {i: compared(run.added_to(i), true.get(i), noisy.get(i)) for i in run.after}
     # What the program did not ask for is part of the whole, too.
     sizes = {i: found[i].true if i in found else norm([true.get(i)]) for i in run.before}

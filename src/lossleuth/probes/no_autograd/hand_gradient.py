@@ -15,20 +15,24 @@ from lossleuth.tape.replay.distance import distance, norm
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Cuts, Replay
 from lossleuth.tape.tape import Read
-from lossleuth.tape.window import Update, Window
+from lossleuth.tape.window import Window
 
 
 def hand_gradients(window: Window) -> list[HandGradient]:
     """For each number read before the update, the best explained first; none after a backward."""
+    return window.once("hand gradients", lambda: _measured(window))
+
+
+def _measured(window: Window) -> list[HandGradient]:
     if window.backwards or not window.updates:
         return []
     tape = window.tape
     update = window.updates[-1]
-    numbers = _numbers(window, update)
+    numbers = updated_numbers(window)
     used = {
-        number: gradient
-        for number, gradient in zip(numbers, update.gradients, strict=True)
-        if number is not None and gradient is not None
+        numbers[at]: gradient
+        for at, gradient in enumerate(update.gradients)
+        if at in numbers and gradient is not None
     }
     found = []
     for read in tape.reads:
@@ -46,19 +50,22 @@ def hand_gradients(window: Window) -> list[HandGradient]:
         error = sum(distance(used[i], true[i]) ** 2 for i in used) ** 0.5 / whole
         floor = sum(distance(noisy[i], true[i]) ** 2 for i in used) ** 0.5 / whole
         place = None if read.place is None else str(read.place)
-        found.append(HandGradient(place, error, floor, cosine=dot / (size * whole)))
+        cosine = dot / (size * whole)
+        found.append(HandGradient(place, error, floor, cosine, value=float(read.value)))
     return sorted(found, key=lambda h: -h.cosine)
 
 
-def _numbers(window: Window, update: Update) -> list[int | None]:
-    """Each updated tensor's number when it was last met before the update."""
+def updated_numbers(window: Window) -> dict[int, int]:
+    """By position in the last update, each tensor's number when it was last met before it."""
+    tape, update = window.tape, window.updates[-1]
     numbers: dict[int, int] = {}
-    first_after = {i for op in window.tape.operations[update.at :] for i in op.inputs}
-    before = {i for op in window.tape.operations[: update.at] for i in op.inputs}
-    for number, leaf in window.tape.leaves.items():
+    first_after = {i for op in tape.operations[update.at :] for i in op.inputs}
+    before = {i for op in tape.operations[: update.at] for i in op.inputs}
+    for number, leaf in tape.leaves.items():
         if number in before or number not in first_after:
             numbers[id(leaf)] = number
-    return [numbers.get(id(parameter)) for parameter in update.parameters]
+    met = [numbers.get(id(parameter)) for parameter in update.parameters]
+    return {at: number for at, number in enumerate(met) if number is not None}
 
 
 def _true(window: Window, read: Read, numbers: list[int], *, float64: bool) -> dict[int, Tensor]:

@@ -331,12 +331,23 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
             return
         self._attributed.add(number)
         if isinstance(node, torch.autograd.function.BackwardCFunction):
-            cls = forward_class(node)
-            for call in reversed(self.tape.functions):
-                if call.cls is cls and self._made_by(call, number):
-                    call.outputs.setdefault(tensor.output_nr, number)
-                    self.calls[node] = call
-                    return
+            own = self.calls.get(node) or self._maker(node, number)
+            if own is not None:
+                own.outputs.setdefault(tensor.output_nr, number)
+                self.calls[node] = own
+
+    def _maker(self, node: Any, number: int) -> FunctionCall | None:
+        """The call that a result is of."""
+        cls, calls = forward_class(node), self.tape.functions
+        made = (call for call in reversed(calls) if call.cls is cls and self._made_by(call, number))
+        found = next(made, None)
+        if found is None and number in self.tape.leaves:
+            # No operation of torch was seen in it: all that is known is what came out.
+            at, name = len(self.tape.operations), getattr(cls, "__name__", "?")
+            found = FunctionCall(name, place_of()[0], cls, (), (), at, at - 1)
+            found.opaque_because = "what it was given was not seen"
+            calls.append(found)
+        return found
 
     def note_hooks(self, tensor: Tensor, number: int) -> None:
         """Remember the functions that are registered for a tensor's gradient."""

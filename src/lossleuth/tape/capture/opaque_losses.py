@@ -45,6 +45,7 @@ def recognise_loss(tape: Tape, call: FunctionCall, number: int, value: float) ->
                 found = _reduction(tape, score, target, maker.number, value)
                 if found is not None:
                     _put(tape, maker, score, target, *found)
+                    call.recognised = True
                     return True
     return False
 

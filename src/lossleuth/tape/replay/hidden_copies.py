@@ -58,7 +58,7 @@ def link_copies(tape: Tape, gradients: Iterable[Tensor] = ()) -> None:
     for number, value in values.items():
         source = _source(tape, number, value, uses[number], marks)
         if source is not None:
-            tape.copies[number] = source
+            tape.link_copy(number, source)
 
 
 def _may_be_copy(tape: Tape, number: int) -> bool:

@@ -40,7 +40,7 @@ class Index:
         kept: set[int] = set()
         # Up to which operation each tensor has been followed back.
         seen: dict[int, int] = {}
-        waiting = [(number, end) for number in wanted]
+        waiting = [(number, end) for number in tape.with_sources(wanted)]
         while waiting:
             number, bound = waiting.pop()
             if seen.get(number, -1) >= bound:
@@ -50,9 +50,7 @@ class Index:
             for operation in found:
                 if operation.number not in kept:
                     kept.add(operation.number)
-                inputs = {*operation.inputs}
-                inputs |= {tape.copies[i] for i in inputs if i in tape.copies}
-                waiting += [(i, operation.number) for i in inputs]
+                waiting += [(i, operation.number) for i in tape.with_sources(operation.inputs)]
         return _renumbered(tape, sorted(kept))
 
     def _up_to(self, number: int, bound: int, *, is_given: bool) -> list[Operation]:
@@ -78,4 +76,5 @@ def without_graph(tape: Tape) -> Tape:
 def _renumbered(tape: Tape, kept: list[int]) -> Tape:
     operations = [replace(tape.operations[old], number=new) for new, old in enumerate(kept)]
     opaque = {number: bisect_left(kept, at) for number, at in tape.opaque.items()}
-    return replace(tape, operations=operations, opaque=opaque, reads=[])
+    outside = {group: a._replace(at=bisect_left(kept, a.at)) for group, a in tape.outside.items()}
+    return replace(tape, operations=operations, opaque=opaque, outside=outside, reads=[])

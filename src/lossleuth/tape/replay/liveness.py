@@ -19,6 +19,8 @@ class Plan:
     """The operations that some tensors depend on."""
 
     wanted: frozenset[int]
+    # From which operation on, and before which.
+    span: tuple[int, int | None]
     operations: Sequence[Operation]
     # Groups of tensors that one of them writes to.
     written: frozenset[int]
@@ -38,14 +40,15 @@ class Plan:
 
 def plan_for(tape: Tape, wanted: Collection[int], before: int | None, since: int) -> Plan:
     """How to get these tensors as they are before an operation, from another one on."""
-    grown = len(tape.operations), frozenset(tape.copies.items()), frozenset(tape.opaque)
-    key = frozenset(wanted), before, since, grown
+    links = frozenset(tape.copies.items()), frozenset(tape.outside)
+    key = frozenset(wanted), before, since, len(tape.operations), frozenset(tape.opaque), links
     plans: dict[object, Plan] = tape.plans
     if key not in plans:
         while len(plans) >= MAX_PLANS:
             del plans[next(iter(plans))]
         operations = tape.needed_for(wanted, before, since)
-        plans[key] = _plan(tape, key[0], operations, endings(tape, operations, wanted), {})
+        ends = endings(tape, operations, wanted)
+        plans[key] = _plan(tape, key[0], (since, before), operations, ends, {})
     return plans[key]
 
 
@@ -55,7 +58,7 @@ def plan_at(tape: Tape, points: Mapping[int, Collection[int]]) -> Plan:
     ends = endings(tape, operations, ())
     last_use = {group: at for at, groups in ends.items() for group in groups}
     at_points: dict[int, list[int]] = {}
-    seen: set[int] = set()
+    seen = _held(tape)
     for point in sorted(points, reverse=True):
         for group in {tape.groups[i] for i in points[point]} - seen:
             seen.add(group)
@@ -66,12 +69,13 @@ def plan_at(tape: Tape, points: Mapping[int, Collection[int]]) -> Plan:
     for group, at in last_use.items():
         kept.setdefault(at, []).append(group)
     wanted = frozenset(i for numbers in points.values() for i in numbers)
-    return _plan(tape, wanted, operations, kept, at_points)
+    return _plan(tape, wanted, (0, max(points, default=0)), operations, kept, at_points)
 
 
 def _plan(
     tape: Tape,
     wanted: frozenset[int],
+    span: tuple[int, int | None],
     operations: Sequence[Operation],
     ends: Mapping[int, Sequence[int]],
     at_points: Mapping[int, Sequence[int]],
@@ -79,6 +83,7 @@ def _plan(
     recorded = [op for op in operations if op.recorded_results is not None]
     return Plan(
         wanted,
+        span,
         operations,
         written_groups(tape, operations),
         ends,
@@ -91,6 +96,15 @@ def _plan(
 def written_groups(tape: Tape, operations: Iterable[Operation]) -> frozenset[int]:
     """Groups of tensors that one of the operations writes to."""
     return frozenset(tape.groups[i] for op in operations if op.written for i in op.written)
+
+
+def _held(tape: Tape) -> set[int]:
+    """Groups of tensors that may be needed after the last operation that uses them."""
+    # We notice memory that was filled outside torch only after its first use.
+    refilled = {source for number, source in tape.copies.items() if number in tape.opaque}
+    # What is run again is given its inputs after its last operation.
+    given = {number for again in tape.outside.values() for number in again.call.inputs}
+    return {tape.groups[number] for number in refilled | given}
 
 
 def endings(
@@ -110,10 +124,8 @@ def endings(
                 last_use[groups[made]] = at
                 if made in copies:
                     last_use[groups[copies[made]]] = at
-    # We notice memory that was filled outside torch only after its first use.
-    refilled = [source for number, source in copies.items() if number in tape.opaque]
-    for number in (*wanted, *refilled):
-        last_use.pop(groups[number], None)
+    for group in {groups[number] for number in wanted} | _held(tape):
+        last_use.pop(group, None)
     found: dict[int, list[int]] = {}
     for group, number in last_use.items():
         found.setdefault(number, []).append(group)

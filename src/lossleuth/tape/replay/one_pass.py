@@ -17,6 +17,7 @@ from lossleuth.tape.op_schemas import PLAIN_TYPES
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.liveness import Plan
 from lossleuth.tape.replay.no_dropout import without_dropout
+from lossleuth.tape.replay.outside import agenda, as_operation, calls_to_make, replayed_call
 from lossleuth.tape.replay.strides import laid_out
 from lossleuth.tape.replay.substitutes import (
     attention,
@@ -25,7 +26,7 @@ from lossleuth.tape.replay.substitutes import (
     half_to_float,
     named_arguments,
 )
-from lossleuth.tape.tape import Operation, Ref, Tape
+from lossleuth.tape.tape import Operation, OutsideCall, Ref, Tape
 from lossleuth.tape.walk_back import origin
 from lossleuth.torch_internals import map_only
 
@@ -89,10 +90,8 @@ class Pass:
         self._owned: set[int] = set()
         self._written, self._ending = plan.written, plan.endings
         self._members: dict[int, list[int]] = {}
-        # Memory that was filled outside torch, with the operation before which we noticed; the
-        # next one last.
-        filled = sorted(self._tape.opaque.items(), key=lambda item: item[1])
-        self._opaque = [(at, number) for number, at in reversed(filled)]
+        calls = calls_to_make(self._tape, plan.operations, plan.wanted, {*leaves}, plan.span)
+        self._outside = agenda(self._tape, calls)
 
     # values
 
@@ -164,6 +163,36 @@ class Pass:
         replay.has_cuts = True
         return tensor.detach()
 
+    # calls outside torch
+
+    def catch_up(self, before: int | None) -> None:
+        """What was done outside torch before an operation, or at all."""
+        try:
+            self._catch_up(before)
+        except CannotReplay:
+            raise
+        except Exception as error:
+            raise CannotReplay(f"outside torch: {type(error).__name__}: {error}") from error
+
+    def _catch_up(self, before: int | None) -> None:
+        calls, filled = self._outside.calls, self._outside.filled
+        while calls and (before is None or calls[-1].at <= before):
+            self._call_outside(calls.pop())
+        while filled and (before is None or filled[-1][0] <= before):
+            self._refill(filled.pop()[1])
+
+    def _call_outside(self, again: OutsideCall) -> None:
+        call, at = again
+        inputs = {number: self.value_of(number) for number in call.inputs}
+        made = replayed_call(self._tape, call, inputs)
+        for number, value in made.items():
+            self._set(number, laid_out(value, self._tape.layouts[number]))
+        if self._replay.float64:
+            self._replay.narrow.append(self._tape.operations[at - 1])
+        if self._each is not None:
+            results = tuple(made.values())
+            self._each(as_operation(self._tape, again), tuple(inputs.values()), results, made.copy)
+
     # operations
 
     def attempt(self, operation: Operation) -> None:
@@ -185,8 +214,9 @@ class Pass:
                 self._recipes.pop(number, None)
 
     def _do(self, operation: Operation) -> None:
-        while self._opaque and self._opaque[-1][0] <= operation.number:
-            self._refill(self._opaque.pop()[1])
+        self._catch_up(operation.number)
+        if operation.function in self._outside.left_out:
+            return
         for number in operation.written:
             self._make_writable(number)
         args = tuple([self._decoded(value, operation) for value in operation.args])

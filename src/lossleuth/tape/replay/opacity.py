@@ -6,6 +6,8 @@ of their own, cuts the replay off from what is upstream: there nothing can be sa
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from torch import Tensor
 
 from lossleuth.tape.op_schemas import is_foreign
@@ -17,16 +19,24 @@ STEPS = frozenset(
 )
 
 
-def hidden_parameters(tape: Tape, roots: list[int], before: int) -> dict[int, str]:
-    """Parameters whose gradient passes through an opaque operation, each with the reason."""
+def hidden_parameters(
+    tape: Tape, roots: list[int], before: int, trusted: Collection[int] = ()
+) -> dict[int, str]:
+    """Parameters whose gradient passes through an opaque operation, each with the reason.
+
+    Of the calls of custom functions, by index, that are `trusted`, the backward was measured and is
+    right: a replay uses it.
+    """
     found: dict[int, str] = {}
     # Operations behind an opaque one that was looked at: whatever they use has its reason.
     covered: set[int] = set()
     operations = tape.needed_for(roots, before)
-    for index in sorted(opaque_calls(tape, before)):
+    for index in sorted(opaque_calls(tape, before) - set(trusted)):
         call = tape.functions[index]
         reason = f"opaque: {call.name} at {call.place} computes outside torch"
-        _add(tape, found, covered, call.inputs, call.first, reason)
+        if call.opaque_because is not None:
+            reason = f"{reason}, and cannot be run again: {call.opaque_because}"
+        _add(tape, found, covered, _given(tape, call), call.first, reason)
     for call in tape.functions:
         if call.first < before and is_straight_through(tape, call):
             reason = f"straight-through: {call.name} at {call.place} has no slope of its own"
@@ -36,6 +46,32 @@ def hidden_parameters(tape: Tape, roots: list[int], before: int) -> dict[int, st
             reason = f"opaque: {operation.kind} at {operation.place} has a derivative of its own"
             _add(tape, found, covered, operation.inputs, operation.number, reason)
     return found
+
+
+def blocked_by(tape: Tape, changed: Collection[int], operations: Sequence[Operation]) -> str | None:
+    """Why results of these operations would not follow a change of some tensors, if so."""
+    stuck = [call for call in tape.functions if call.opaque_because is not None]
+    used = {i for operation in operations for i in operation.inputs} if stuck else set()
+    for call in stuck:
+        if used & {*call.outputs.values()} and _leads_to(tape, changed, call):
+            return (
+                f"opaque: {call.name} at {call.place} computes outside torch, and cannot be run "
+                f"again: {call.opaque_because}"
+            )
+    return None
+
+
+def _leads_to(tape: Tape, changed: Collection[int], call: FunctionCall) -> bool:
+    given = _given(tape, call)
+    above = {i for operation in tape.needed_for(given, call.first) for i in operation.inputs}
+    return any(number in changed for number in (*above, *given))
+
+
+def _given(tape: Tape, call: FunctionCall) -> list[int]:
+    """What a call was given; where that was not seen, all that there was."""
+    if call.inputs or call.opaque_because is None:
+        return list(call.inputs)
+    return [i for operation in tape.operations[: call.first] for i in operation.inputs]
 
 
 def opaque_calls(tape: Tape, before: int | None = None) -> set[int]:
@@ -49,6 +85,11 @@ def opaque_calls(tape: Tape, before: int | None = None) -> set[int]:
         made = {tape.groups[number] for number in operation.outputs if number is not None}
         if made & filled_outside or _meets_stranger(tape, operation, parameters):
             found.add(operation.function)
+    for index, call in enumerate(tape.functions):
+        # A result that no operation has made.
+        strange = {*call.outputs.values()} & tape.leaves.keys() - {*call.inputs}
+        if strange and (before is None or call.first < before):
+            found.add(index)
     return found
 
 
@@ -78,7 +119,7 @@ def _add(
     tape: Tape,
     found: dict[int, str],
     covered: set[int],
-    numbers: tuple[int, ...],
+    numbers: Sequence[int],
     at: int,
     reason: str,
 ) -> None:

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from lossleuth.tape.deadline import check
 from lossleuth.tape.replay.clean_state import neutral
+from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.liveness import Plan, plan_at, plan_for
 from lossleuth.tape.replay.one_pass import FLOATS, Pass
 from lossleuth.tape.replay.one_pass import Cuts as Cuts
 from lossleuth.tape.replay.one_pass import Each as Each
+from lossleuth.tape.replay.opacity import blocked_by
 from lossleuth.tape.tape import Operation, Tape
 
 # Replays without gradients whose results are kept while probes run, and numbers in one of them (128
@@ -60,6 +62,8 @@ class Replay:
         in the recorded types.
         """
         plan = plan_for(self.tape, {*wanted, *kept}, before, since)
+        if inputs and (reason := blocked_by(self.tape, inputs, plan.operations)) is not None:
+            raise CannotReplay(reason)
         as_recorded = not (self.gradients or since or leaves or inputs or each)
         if as_recorded and (known := self._known(plan)) is not None:
             return known
@@ -68,6 +72,7 @@ class Replay:
             for operation in plan.operations:
                 check()
                 pass_.attempt(operation)
+            pass_.catch_up(before)
             made = {i: pass_.value_of(i) for i in {*wanted, *kept} if pass_.has(i)}
         if as_recorded:
             self._keep(plan, made)
@@ -91,6 +96,7 @@ class Replay:
             def pause(before: int | None) -> None:
                 while waiting and (before is None or waiting[-1] <= before):
                     at = waiting.pop()
+                    pass_.catch_up(at)
                     look(at, {i: pass_.value_of(i) for i in points[at] if pass_.has(i)})
                     pass_.free(plan.endings_at_points.get(at, ()))
 
@@ -122,7 +128,12 @@ class Replay:
         # What does not occur among the operations makes no difference.
         choices = self.replay_choices or not plan.has_choices
         dropout = self.dropout or not plan.has_random
-        return plan.wanted, plan.last, self.float64, choices, dropout
+        # What was done outside torch after the last operation does.
+        tape, (_, before) = self.tape, plan.span
+        filled = (i for i, at in tape.opaque.items() if before is None or at <= before)
+        made = (i for i, again in tape.outside.items() if before is None or again.at <= before)
+        outside = frozenset(filled), frozenset(made)
+        return plan.wanted, plan.last, outside, self.float64, choices, dropout
 
     def leaf(self, tensor: Tensor) -> Tensor:
         """The tensor as a leaf of the replay's own graph."""

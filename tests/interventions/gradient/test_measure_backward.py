@@ -1,0 +1,93 @@
+"""Custom functions differentiated by their values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from changed_runs import Ran, WrongTanh, sgd, trained, with_changes
+from outside_kernels import compiled, in_c, in_numpy
+from torch import Tensor
+from torch.autograd import Function
+
+from lossleuth.interventions.gradient import measure_backward
+from lossleuth.interventions.gradient.measure_backward import MeasureBackward, _axes_apart
+from lossleuth.interventions.intervention import Intervention
+
+
+def gradients(intervention: Intervention, run: Any, *inputs: Tensor) -> list[Tensor]:
+    """What the inputs get of a run under an intervention."""
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    with_changes(lambda: run(*leaves).cos().sum().backward(), intervention)
+    return [leaf.grad for leaf in leaves if leaf.grad is not None]
+
+
+def attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+@pytest.mark.parametrize("where", ["ctypes", "numpy"])
+@pytest.mark.parametrize("fault", ["tail", "row", "queries", ""])
+def test_the_true_gradient_takes_the_place_of_a_wrong_one(
+    where: str, fault: str, tmp_path: Path
+) -> None:
+    # Looked up in the run, as a program does: what is bound before is the function's own.
+    tanh, attention = in_numpy(fault) if where == "numpy" else in_c(compiled(tmp_path), fault)
+    tanh, attention = tanh.__self__, attention.__self__
+    x = torch.randn(2, 8, 6, generator=torch.Generator().manual_seed(0))
+    measured = MeasureBackward(f"{tanh.__name__},{attention.__name__}")
+
+    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return tanh.apply(attention.apply(q, k, v))
+
+    found = gradients(measured, run, x, x.flip(0), x + 1)
+    wanted = gradients(
+        MeasureBackward("none"), lambda *qkv: torch.tanh(attended(*qkv)), x, x.flip(0), x + 1
+    )
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=2e-3 * float(other.abs().max()))
+
+
+def with_function(function: Any) -> Ran:
+    return trained(make=sgd, plant=lambda net: setattr(net, "between", lambda x: function.apply(x)))
+
+
+def test_a_wrong_backward_is_not_asked() -> None:
+    right = trained(make=sgd)
+    assert with_function(WrongTanh).distance(right) > 1e-2
+    cured = with_changes(lambda: with_function(WrongTanh), MeasureBackward("WrongTanh"))
+    assert cured.distance(right) < 1e-3
+
+
+def test_other_functions_are_left_alone() -> None:
+    plain = with_function(WrongTanh)
+    changed = with_changes(lambda: with_function(WrongTanh), MeasureBackward("Tanh,Wrong"))
+    assert changed.is_exactly(plain)
+
+
+def test_what_would_take_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure_backward, "MAX_VALUES", 1)
+    with pytest.raises(RuntimeError, match="would take 2 values, not 1"):
+        with_changes(lambda: with_function(WrongTanh), MeasureBackward("WrongTanh"))
+
+
+def test_parts_that_act_apart_are_found() -> None:
+    x = torch.randn(3, 5, 4)
+    apart = {
+        "entries": lambda x: [x.exp()],
+        "rows": lambda x: [x.softmax(-1)],
+        "texts": lambda x: [x.cumsum(1)],
+        "backwards": lambda x: [x.flip(1).cumsum(1)],
+        "nothing": lambda x: [x.mean(0, keepdim=True) + x],
+        "another shape": lambda x: [x.sum()],
+    }
+    found = {name: _axes_apart(function, x) for name, function in apart.items()}
+    assert list(found.values()) == [3, 2, 1, 1, 0, 0]
+
+
+def test_torch_is_left_as_it_was() -> None:
+    before = vars(Function)["apply"]
+    with_changes(lambda: with_function(WrongTanh), MeasureBackward("WrongTanh"))
+    assert vars(Function)["apply"] is before
