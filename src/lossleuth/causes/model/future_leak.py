@@ -20,7 +20,8 @@ How to fix
 
 When this verdict is wrong
     When the model is meant to see its whole input; such models do not predict the next token.
-    Routing and bucketing may look at later tokens and gain nothing by it: benign, with its number.
+    What later tokens do through choices, such as a router's or a sort's, is not seen: choices are
+    those of the recording.
 """
 
 from __future__ import annotations

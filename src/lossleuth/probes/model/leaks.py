@@ -94,7 +94,7 @@ def _measured(step: ChangedTokens) -> Leaks:
         whole, batch, batch_harm = _between_texts(step, base, unit)
     else:
         changed = others_than(tokens, tokens.reshape(-1)).reshape(tokens.shape)
-        whole = _largest((step.rows(changed) - base).abs().amax(-1)) or 0.0
+        whole = _largest((step.rows(changed) - base).abs().amax(-1) / unit) or 0.0
     # Some kernels do not support float64; then their own precision sets the floor.
     floor = ROUNDING_FLOOR_ULPS * 2.0 ** (-23 if step.narrow else -52)
     apart = batch is None or batch <= floor

@@ -31,9 +31,10 @@ def target_distances(window: Window, roles: Roles, places: Tensor) -> Tensor | N
     if roles.tokens is None or any(part.targets is None for part in roles.parts):
         return None
     wanted = [part.targets for part in roles.parts if part.targets is not None]
+    memories: dict[int, int] = {}
     try:
-        tokens = _positions(window.tape, [roles.tokens], roles.tokens_at)
-        targets = _positions(window.tape, wanted, roles.run.at)
+        tokens = _positions(window.tape, [roles.tokens], roles.tokens_at, memories)
+        targets = _positions(window.tape, wanted, roles.run.at, memories)
     except CannotReplay:
         return None
     if tokens is None or targets is None or len(targets) != len(places):
@@ -41,14 +42,17 @@ def target_distances(window: Window, roles: Roles, places: Tensor) -> Tensor | N
     return targets - tokens[places]
 
 
-def _positions(tape: Tape, numbers: list[int], before: int | None) -> Tensor | None:
+def _positions(
+    tape: Tape, numbers: list[int], before: int | None, memories: dict[int, int]
+) -> Tensor | None:
+    """Where these numbers were taken from; pieces of memory are counted in `memories`."""
     operations = tape.needed_for(numbers, before)
     leaves = {i for op in operations for i in op.inputs if i in tape.leaves}
     leaves |= {i for i in numbers if i in tape.leaves}
     carriers = {i for i in leaves if _is_data(tape, i)}
     if not carriers:
         return None
-    given = {i: _addresses(tape, i) for i in carriers}
+    given = {i: _addresses(tape, i, memories) for i in carriers}
     for operation in operations:
         # Indices are no data: only what they take is followed.
         source = operation.inputs[0] if operation.inputs else None
@@ -66,16 +70,16 @@ def _positions(tape: Tape, numbers: list[int], before: int | None) -> Tensor | N
 
 
 def _is_data(tape: Tape, number: int) -> bool:
-    """Whether a leaf may be tokens: whole numbers, and not a handful of indices."""
+    """Whether a leaf may be tokens: whole numbers."""
     layout = tape.layouts[number]
     return not layout.dtype.is_floating_point and layout.dtype != torch.bool
 
 
-def _addresses(tape: Tape, number: int) -> Tensor:
+def _addresses(tape: Tape, number: int, memories: dict[int, int]) -> Tensor:
     """The place in memory of each element of a leaf, in elements; rows of a table are apart."""
     leaf = tape.contents[number]
     try:
-        memory = leaf.untyped_storage().data_ptr() // 64 % (1 << 20)
+        memory = memories.setdefault(leaf.untyped_storage().data_ptr(), len(memories))
     except (RuntimeError, NotImplementedError) as error:
         raise CannotReplay(f"the memory of the data is not known: {error}") from error
     found = torch.full(leaf.shape, int(leaf.storage_offset()) + memory * _APART, dtype=torch.int64)
