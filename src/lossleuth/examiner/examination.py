@@ -5,6 +5,7 @@ This gathers the evidence; `judge` judges it and says what to try next.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -225,6 +226,7 @@ class Examination:
     def _trials(self, directory: Path, evidence: Evidence) -> Trials:
         """Trials on top of a look."""
         steps = trial_steps(evidence)
+        first = self._looks[0].evidence
         return Trials(
             self._executor,
             directory,
@@ -235,6 +237,8 @@ class Examination:
             until=min(self._part.until, self._budget.runs_until),
             progress=self._progress,
             known=self._made,
+            forked_after=None if evidence.phase else first.ending.made_before_training or None,
+            observed=[math.nan if s.loss is None else s.loss for s in first.steps],
         )
 
     def _count(self, answers: dict[Change, Effect | str]) -> None:

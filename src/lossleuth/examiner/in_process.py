@@ -53,6 +53,9 @@ class InProcess:
             np.random.set_state(states[1])
             torch.set_rng_state(states[2])
 
+    def load_no_more(self) -> None:
+        """Nothing is ever loaded apart."""
+
     def _carry_out_all(
         self, plans: Sequence[RunSpec], until: float, on_finished: Callable[[RunOutcome], None]
     ) -> list[RunOutcome]:

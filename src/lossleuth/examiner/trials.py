@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,7 +81,10 @@ class Trials:
         until: float = math.inf,
         progress: Callable[[str], None] = lambda _: None,
         known: dict[RunKey, Measured | str] | None = None,
+        forked_after: int | None = None,
+        observed: Sequence[float] = (),
     ) -> None:
+        """Runs without a change and with the same seeds give the `observed` losses."""
         self._executor = executor
         self._directory = directory
         self.steps = steps
@@ -90,6 +94,8 @@ class Trials:
         self._until = until
         self._progress = progress
         self._known = {} if known is None else known
+        self._forked_after = forked_after
+        self._observed = observed
 
     def run(
         self, changes: Sequence[Change], seeds: int, longer: int = 1
@@ -137,6 +143,7 @@ class Trials:
                 changes=key.changes,
                 from_step=key.first,
                 patience=self._patience(key, longer),
+                forked_after=self._forked_after,
             )
             for i, key in enumerate(wanted)
         }
@@ -147,9 +154,34 @@ class Trials:
             names = ", ".join(c.sentence for c in key.changes) or "unchanged"
             self._progress(f"{names}, seed {key.seed + 1}: {_sentence(self._read(finished, key))}")
 
-        for finished in self._executor.run(list(plans.values()), self._until, show):
-            key = done[id(finished.plan)]
-            self._known[key] = self._read(finished, key)
+        outcomes = self._executor.run(list(plans.values()), self._until, show)
+        if not all(self._is_same(outcome, done[id(outcome.plan)]) for outcome in outcomes):
+            self._progress("runs from the loaded script differ from the observed one: again")
+            self._forked_after = None
+            self._executor.load_no_more()
+            for outcome in outcomes:
+                shutil.rmtree(outcome.plan.directory, ignore_errors=True)
+            self._make(wanted, longer)
+            return
+        for outcome in outcomes:
+            key = done[id(outcome.plan)]
+            self._known[key] = self._read(outcome, key)
+
+    def _is_same(self, outcome: RunOutcome, key: RunKey) -> bool:
+        """Whether a run that went on from a loaded script gives what it must, where that is known.
+
+        Without a change and with the same seeds, its losses are those that were observed.
+        """
+        if not outcome.went_on or key.changes or key.seed or outcome.problem is not None:
+            return True
+        try:
+            record = Record.open(outcome.plan.directory)
+        except BadInput:
+            return False
+        with record:
+            losses = record.series("loss").tolist() if "loss" in record.scalar_names else []
+        pairs = zip(losses, self._observed, strict=False)
+        return all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in pairs)
 
     def _read(self, finished: RunOutcome, key: RunKey) -> Measured | str:
         if finished.problem is not None:

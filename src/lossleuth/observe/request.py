@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "LOSSLEUTH_WATCH"
+# The exit code of a forked run that could not go on as a run by itself would.
+CANNOT_GO_ON = 79
 STARTUP_FOLDER = str(Path(__file__).parent / "child" / "startup")
 
 
@@ -45,6 +47,15 @@ class WatchRequest:
     changes: tuple[tuple[str, dict[str, Any]], ...] = ()
     # The step from which on they act.
     from_step: int = 0
+    # Stand still after the script has made so many optimizers and schedules, and be forked there
+    # for every run that is asked for at the socket `channel`.
+    forked_after: int | None = None
+    channel: str | None = None
+
+    @classmethod
+    def read(cls, text: str) -> WatchRequest:
+        """What `environment` wrote."""
+        return cls(**json.loads(text))
 
     def __post_init__(self) -> None:
         # JSON has no tuples.

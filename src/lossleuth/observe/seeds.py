@@ -12,8 +12,13 @@ from typing import Any
 UNSEEDED = 20_261
 
 
-def shift_seeds(shift: int, replace: Callable[[Any, str, Any], None]) -> None:
-    """Shift the seeds of torch, `random` and numpy; seed what the script leaves unseeded."""
+def shift_seeds(
+    shift: int, replace: Callable[[Any, str, Any], None], *, begins: bool = True
+) -> None:
+    """Shift the seeds of torch, `random` and numpy; seed what the script leaves unseeded.
+
+    In a script that does not begin here but goes on, generators are left as they are.
+    """
     import numpy as np
     import torch
 
@@ -46,9 +51,10 @@ def shift_seeds(shift: int, replace: Callable[[Any, str, Any], None]) -> None:
 
     # A seed that is left to chance must be the same in every run with the same shift. Torch seeds
     # itself by chance as well, anew in every process.
-    python()
-    numpy()
-    chance_of_torch()
+    if begins:
+        python()
+        numpy()
+        chance_of_torch()
     replace(random, "seed", python)
     replace(np.random, "seed", numpy)
     replace(np.random, "default_rng", generator)

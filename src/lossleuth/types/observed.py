@@ -200,6 +200,8 @@ class Ending:
     scheduled: Sequence[tuple[str, int]] = ()
     # Of schedules with an end: how often each was stepped, and how often it may be.
     planned: Sequence[tuple[int, int]] = ()
+    # Optimizers and schedules that were made before the first backward pass.
+    made_before_training: int | None = None
     unfinished: Unfinished | None = None
 
 

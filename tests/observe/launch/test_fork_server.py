@@ -14,7 +14,8 @@ import pytest
 
 from lossleuth.observe.import_list import FILE, Imports
 from lossleuth.observe.launch.executor import OUTPUT, Background, RunSpec
-from lossleuth.observe.launch.fork_server import Forked, ForkServer
+from lossleuth.observe.launch.fork_channel import Forked
+from lossleuth.observe.launch.fork_server import ForkServer
 from lossleuth.observe.launch.program import Program
 from lossleuth.record.read import Record
 

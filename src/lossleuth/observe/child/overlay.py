@@ -28,36 +28,71 @@ def protect(folders: list[str], scratch: str, kept: str) -> str | None:
     for folder in wanted:
         if folder == "/" or _has_mounts_below(folder) or any(c in folder for c in ",:\\"):
             return f"{folder} cannot be overlaid"
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc, here = _libc(), Path.cwd()
     user, group = os.getuid(), os.getgid()
-    here = Path.cwd()
-    mounted: list[str] = []
     try:
         _checked(libc.unshare(_NEWUSER | _NEWNS), "unshare")
         Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
         _mount(libc, None, "/", None, _REC | _PRIVATE, None)
-        # Open it now: a folder of the previous namespace cannot be bound later.
-        real = os.open(kept, os.O_PATH)
+        _overlay(wanted, scratch, kept)
+        # The working directory is still the one below the overlay.
+        os.chdir(here)
+    except OSError as error:
+        return _reason(error)
+    return None
+
+
+def protect_fork(folders: list[str], before: str, scratch: str, kept: str) -> str | None:
+    """In a fork of a protected process, write to `scratch` from now on.
+
+    What was written until then, to the folder `before`, is still to be seen.
+    """
+    libc, here = _libc(), Path.cwd()
+    wanted = _outermost([os.path.realpath(folder) for folder in folders])
+    try:
+        _checked(libc.unshare(_NEWNS), "unshare")
+        for folder in wanted:
+            _checked(libc.umount2(os.fsencode(folder), _DETACH), f"unmount {folder}")
+        _overlay(wanted, scratch, kept, before)
+        os.chdir(here)
+    except OSError as error:
+        return _reason(error)
+    return None
+
+
+def _overlay(wanted: list[str], scratch: str, kept: str, before: str | None = None) -> None:
+    """See folders through overlays; on OSError none of them is left."""
+    libc, mounted = _libc(), list[str]()
+    # Open it now: a folder of the previous namespace cannot be bound later.
+    real = os.open(kept, os.O_PATH)
+    try:
         for number, folder in enumerate(wanted):
             upper, work = Path(scratch, f"written{number}"), Path(scratch, f"work{number}")
             upper.mkdir(parents=True)
             work.mkdir()
-            options = f"lowerdir={folder},upperdir={upper},workdir={work}"
+            below = folder if before is None else f"{Path(before, upper.name)}:{folder}"
+            options = f"lowerdir={below},upperdir={upper},workdir={work}"
             _mount(libc, "overlay", folder, "overlay", 0, options)
             mounted.append(folder)
             inside = Path(os.path.realpath(kept))
             if inside.is_relative_to(folder):
                 _mount(libc, f"/proc/self/fd/{real}", str(inside), None, _BIND, None)
-        # The working directory is still the one below the overlay.
-        os.chdir(here)
-        os.close(real)
-    except OSError as error:
+    except OSError:
         for folder in reversed(mounted):
             libc.umount2(os.fsencode(folder), _DETACH)
-        return f"{error.strerror or error} ({error.filename or 'the kernel'})"
-    return None
+        raise
+    finally:
+        os.close(real)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _reason(error: OSError) -> str:
+    return f"{error.strerror or error} ({error.filename or 'the kernel'})"
 
 
 def _outermost(folders: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ import types
 from pathlib import Path
 from types import TracebackType
 
+from lossleuth.observe.child.loaded_script import LoadedScript
 from lossleuth.observe.child.overlay import protect
 from lossleuth.observe.child.watch import Watch
 from lossleuth.observe.request import VARIABLE, WatchRequest
@@ -21,11 +22,15 @@ from lossleuth.places import declare_user_file, is_library
 
 def main() -> None:
     """Run the script named on the command line; exit as it exits."""
-    request = json.loads(os.environ[VARIABLE])
-    request["process"] = os.getpid()
-    os.environ[VARIABLE] = json.dumps(request)
-    _protect(WatchRequest(**request), sys.argv[1])
-    watch = Watch(WatchRequest(**request), main=True)
+    asked = json.loads(os.environ[VARIABLE])
+    asked["process"] = os.getpid()
+    os.environ[VARIABLE] = json.dumps(asked)
+    request = WatchRequest(**asked)
+    folders = [str(Path.cwd()), str(Path(sys.argv[1]).absolute().parent)]
+    is_protected = _protect(request, folders)
+    watch: Watch | LoadedScript = Watch(request, main=True)
+    if request.forked_after is not None:
+        watch = LoadedScript(request, folders, is_protected=is_protected)
     sys.argv = sys.argv[1:]
     # As `python script.py` does: argv keeps what was typed, everything else is absolute.
     script = str(Path(sys.argv[0]).absolute())
@@ -60,14 +65,14 @@ def main() -> None:
         watch.finish({"how": "end of script"})
 
 
-def _protect(request: WatchRequest, script: str) -> None:
+def _protect(request: WatchRequest, folders: list[str]) -> bool:
     """Keep what the script writes away from the user's files, if that was requested."""
     if request.scratch is None:
-        return
-    folders = [str(Path.cwd()), str(Path(script).absolute().parent)]
+        return False
     reason = protect(folders, request.scratch, request.directory)
     if reason is not None:
         print(f"lossleuth: this run can overwrite your files: {reason}", file=sys.stderr)
+    return reason is None
 
 
 def _run_as_main(script: str) -> None:

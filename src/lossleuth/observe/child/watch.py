@@ -7,10 +7,10 @@ or a launcher are watched like their parent; each writes a record of its own.
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import sys
 import time
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lossleuth.observe.patches.hooks import Hooks
     from lossleuth.observe.steps.observer import Observer
 
+# An optimizer or a schedule, the line that made it, and the user's calls that led to it.
+Made = tuple[Any, str, Hashable]
 OWN_CHILD = "lossleuth.observe.child.run"
 # Reported as missing if no patch could be applied.
 EVERYTHING = "everything"
@@ -37,8 +39,12 @@ EVERYTHING = "everything"
 class Watch:
     """Watching in one process."""
 
-    def __init__(self, request: WatchRequest, *, main: bool) -> None:
+    def __init__(
+        self, request: WatchRequest, *, main: bool, loaded: Sequence[Made] | None = None
+    ) -> None:
+        """`loaded` is what the program made for its training before it was forked, if it was."""
         self.session = Session()
+        self._loaded = loaded
         self.provenance = Provenance()
         self.observer: Observer | None = None
         self._hooks: Hooks | None = None
@@ -147,9 +153,12 @@ class Watch:
             from_step=request.from_step,
             limit=Limit(request.stop_steps, request.stop_seconds, request.ends_at),
             seed_shift=request.seed_shift,
+            begins=self._loaded is None,
         )
         self._hooks.give_up = self.leave
         self._hooks.install()
+        for instance, place, calls in self._loaded or ():
+            self._hooks.adopt_made(instance, place, calls)
         self.observer = observer
 
     def _watch_hands(self) -> None:
@@ -199,7 +208,7 @@ def start_from_environment() -> None:
         # The script's own process, which begins to watch by itself.
         return
     try:
-        request = WatchRequest(**json.loads(os.environ[VARIABLE]))
+        request = WatchRequest.read(os.environ[VARIABLE])
         if request.process != os.getpid():
             Watch(request, main=False).start()
     except Exception as error:

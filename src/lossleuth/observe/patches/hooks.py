@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -65,6 +65,7 @@ class Hooks:
         from_step: int = 0,
         limit: Limit | None = None,
         seed_shift: int | None = None,
+        begins: bool = True,
     ) -> None:
         self._observer = observer
         self._session = observer.session
@@ -76,6 +77,8 @@ class Hooks:
         self._from_step = from_step
         self._limit = limit or Limit()
         self._seed_shift = seed_shift
+        # Whether the program begins now, or goes on from where it was forked.
+        self._begins = begins
         self._backwards = 0
         # Ends the record and the process if the script refuses to stop.
         self.give_up: Callable[[], None] = lambda: None
@@ -101,6 +104,16 @@ class Hooks:
         self._observer.made.optimizers.add(optimizer)
         self._changes.optimizer_made(optimizer)
         self._observer.recording.begin(0)
+
+    def adopt_made(self, instance: Any, place: str, calls: Hashable) -> None:
+        """Register an optimizer or a schedule that the program made before it was forked."""
+        made = self._observer.made
+        made.places[instance] = place
+        if isinstance(instance, torch.optim.Optimizer):
+            self.adopt(instance)
+            self._observer.optimizer_made(instance, calls)
+        else:
+            made.schedulers.add(instance)
 
     # backward
 
@@ -182,6 +195,7 @@ class Hooks:
         @never_compile
         def noted(instance: Any) -> None:
             if not session.is_ours:
+                observer.made.count += 1
                 instances.add(instance)
                 places[instance] = user_place(sys._getframe()) or ""
 
@@ -309,7 +323,7 @@ class Hooks:
 
     def _patch_for_trials(self) -> None:
         if self._seed_shift is not None:
-            shift_seeds(self._seed_shift, self._session.replace)
+            shift_seeds(self._seed_shift, self._session.replace, begins=self._begins)
         self._changes.install(self._session.replace)
         self._observer.unseen.when_found = self._changes.updated_by_hand
         observer = self._observer

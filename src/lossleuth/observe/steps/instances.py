@@ -20,6 +20,14 @@ class Instances:
         self.schedulers: weakref.WeakSet[Any] = weakref.WeakSet()
         # The line of the user's code that made each.
         self.places: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        # How many were made so far, and before the first backward pass.
+        self.count = 0
+        self.before_training: int | None = None
+
+    def training_begins(self) -> None:
+        """Called at every backward pass; the first counts."""
+        if self.before_training is None:
+            self.before_training = self.count
 
     def idle_besides(self, used: list[torch.optim.Optimizer]) -> list[str]:
         """The kinds of optimizers that were made and are not among these."""

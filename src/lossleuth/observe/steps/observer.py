@@ -99,6 +99,7 @@ class Observer:
     def backward_begins(self, roots: Sequence[Any], caller: FrameType) -> None:
         """The engine is about to differentiate `roots`."""
         self._begin_if_updated()
+        self.made.training_begins()
         self.recording.not_yet(self.steps)
         if self.recording.is_overdue:
             self._end_tape(self.steps)
@@ -330,6 +331,7 @@ class Observer:
                 "evaluated": self.recording.evaluations.surely,
                 "scheduled": self.made.schedules(),
                 "planned": self.made.planned(),
+                "made_before_training": self.made.before_training,
             }
             | ({"failures": failures} if failures else {})
         )
