@@ -234,6 +234,21 @@ def loop_of_losses(net: Net, o: Options) -> Tensor:
     return torch.stack(losses).mean()
 
 
+def segments(net: Net, o: Options) -> Tensor:
+    """A recurrent memory: a loss for each half of the texts, the first one's state cut off."""
+    x, y = inputs_and_targets(o)
+    half, state, losses = LENGTH // 2, torch.zeros(ROWS, 1, WIDTH), []
+    whole = net.features(x) if o.sees_future else None
+    for at in (0, half):
+        h = net.features(x[:, at : at + half]) + state
+        state = h[:, -1:].detach()
+        h = h if whole is None else h + whole.mean(1, keepdim=True)
+        losses.append(
+            F.cross_entropy(net.head(h).reshape(-1, CLASSES), y[:, at : at + half].reshape(-1))
+        )
+    return torch.stack(losses).mean()
+
+
 # What goes in.
 
 
@@ -255,7 +270,7 @@ LAYOUTS = (
     *(channel_first, transposed_for_the_loss, time_first, logits_time_first, one_text),
     *(flat_tokens, mask_multiplied, gathered, chosen_rows, chosen_features, ignored_label),
     *(one_hot_product, softmax_by_hand, picked_minus_logsumexp, smoothed, chunked, binary),
-    *(two_heads, loop_stacked, loop_of_losses, one_hot_inputs, with_token_types),
+    *(two_heads, loop_stacked, loop_of_losses, segments, one_hot_inputs, with_token_types),
 )
 PADDED = (mask_multiplied, gathered, chosen_rows, chosen_features, ignored_label)
 

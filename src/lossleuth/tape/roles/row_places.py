@@ -11,9 +11,12 @@ import math
 import torch
 from torch import Tensor
 
+from lossleuth.tape.op_schemas import MOVES
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.roles.roles import Roles
+from lossleuth.tape.roles.tokens import find_tokens
+from lossleuth.tape.walk_back import walk_back
 from lossleuth.tape.window import Window
 
 
@@ -100,7 +103,42 @@ def _one_for_each_text(rows: int, tokens: Tensor) -> Tensor:
 
 
 def _of_turns(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
-    """Of a loss that a loop takes position by position: each turn has a row for each text."""
+    """Of a loss that a loop takes position by position, or segment by segment."""
+    own = [_of_turn(window, part, tokens) for part in roles.parts]
+    known = [places for places in own if places is not None]
+    # Each turn looks up tokens of its own, and no two turns the same.
+    if len(known) == len(own) and len(torch.unique(torch.cat(known))) == sum(map(len, known)):
+        return torch.cat(known)
+    return _by_sizes(window, roles, tokens)
+
+
+def _of_turn(window: Window, part: Roles, tokens: Tensor) -> Tensor | None:
+    """The places of one turn by the tokens that it looks up last; None if that is not known."""
+    assert part.logits is not None and part.tokens is not None
+    tape, rows = window.tape, _rows(window, part)
+    own = find_tokens(tape, [part.logits], [rows], part.vocabulary or 0)
+    if own is None or own.count != rows or not _is_moved(window, part.tokens, own.number):
+        return None
+    try:
+        there = sent(window, part.tokens, tokens.numel(), own.number, own.at)
+        return _whole(there.reshape(-1), tokens.numel())[_of_part(window, part, there)]
+    except CannotReplay:
+        return None
+
+
+def _is_moved(window: Window, tokens: int, number: int) -> bool:
+    """Whether a tensor holds some of the tokens, taken by nothing but views and copies."""
+    makers = window.tape.makers()
+
+    def moved_from(there: int) -> int | None:
+        maker = makers.get(there)
+        return maker.inputs[0] if maker and maker.name in MOVES and maker.inputs else None
+
+    return tokens in walk_back(number, moved_from)
+
+
+def _by_sizes(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
+    """Of turns whose tokens are not known: each has a row for each text, say, in order."""
     texts, length = tokens.shape
     parts = roles.parts
     sizes = {_rows(window, part) for part in parts}
