@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from evidence import alternating, check_refuted, check_trial, check_untested, seen
+from evidence import alternating, check_refuted, check_trial, check_untested, seen, tried
 
 from lossleuth.causes.gradient.graph_cut import CAUSE, CURE, judge
 from lossleuth.findings.gradient import Cut, GraphCuts
+from lossleuth.judge.judging import drop_untried
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Where
+from lossleuth.types.judgement import Status, Where
 
 LINE = Cut("model.py", 12, "detach")
 NOWHERE = Cut(None, None, "alias")
@@ -33,6 +34,18 @@ def test_a_cut_is_suspected_at_its_line_until_opened(given: Any, words: str) -> 
     check_trial(judge, fault, [CURE], Where("model.py", 12))
     assert words in judge(fault).because
     assert "60%" in judge(fault).because and "detach" in judge(fault).because
+
+
+def test_a_cut_by_design_is_told_and_no_wrongness_until_a_trial_gains() -> None:
+    memory = seen(cut(0.16, changed=("gru.weight",), places=(LINE,)))
+    assert judge(memory).wrongness is None
+    # What learns and was not tried is not suspected; a first pair of runs that gains is.
+    judgements = {"graph_cut": judge(memory)}
+    assert drop_untried(judgements)["graph_cut"].status is Status.UNTESTED
+    gains = {"graph_cut": judge(tried(memory, CURE, 0.5, seeds=1, error=0.0))}
+    assert drop_untried(gains)["graph_cut"].status is Status.SUSPECTED
+    starved = {"graph_cut": judge(seen(cut(0.16, starved=("tok.weight",), places=(LINE,))))}
+    assert drop_untried(starved)["graph_cut"].status is Status.SUSPECTED
 
 
 def test_a_cut_without_a_line_has_no_place() -> None:

@@ -9,7 +9,9 @@ Why training fails
 How it is judged
     The step is replayed with every cut opened. Where parameters that the program trains would get
     another gradient, the cut is there, by line. A cut may well be meant, so whether it matters is
-    tried: the same run with gradients through the cuts.
+    tried: the same run with gradients through the cuts. Where the parameters before the cut are
+    trained by another way, as they are before the state of a recurrent memory, a router's input or
+    a copy of the weights is detached, it is told, and suspected only if that trial gains.
 
 How to fix
     Compute with tensors all the way; do not detach what is to be trained.
@@ -22,6 +24,7 @@ When this verdict is wrong
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from lossleuth.causes.edits import without_cut
 from lossleuth.causes.reasoning import MIN_EFFECT_NATS, decided_by_trial
@@ -55,6 +58,9 @@ def judge(evidence: Evidence) -> Judgement:
         Wrongness("share of the gradient lost", lost, 0.0, 1e-9),
         remedy="Let gradients through: no detach, .data, no_grad or numpy on the way to the loss.",
     )
+    if not worst.starved and not evidence.answers([CURE]):
+        # What is before the cut is trained all the same: that may be the method, and no fault.
+        fault = replace(fault, wrongness=None)
     return decided_by_trial(evidence, fault, [CURE])
 
 
