@@ -249,6 +249,43 @@ def segments(net: Net, o: Options) -> Tensor:
     return torch.stack(losses).mean()
 
 
+# Which positions see which.
+
+
+def packed(net: Net, o: Options) -> Tensor:
+    """Two documents in each row do not see each other, nor ask for each other's tokens."""
+    x, y = inputs_and_targets(o)
+    document = torch.arange(LENGTH) >= LENGTH // 2
+    same = document[:, None] == document[None, :]
+    allowed = same if o.sees_future else same.tril()
+    y = y.clone()
+    y[:, [LENGTH // 2 - 1, LENGTH - 1]] = -100
+    return F.cross_entropy(net.head(net.features(x, allowed)).flatten(0, 1), y.flatten())
+
+
+def prefix_language_model(net: Net, o: Options) -> Tensor:
+    """The first half sees itself as a whole and is not asked for anything."""
+    x, y = inputs_and_targets(o)
+    half = LENGTH // 2
+    allowed = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
+    if not o.sees_future:
+        allowed = allowed.tril()
+        allowed[:half, :half] = True
+    y = y.clone()
+    y[:, : half - 1] = -100
+    return F.cross_entropy(net.head(net.features(x, allowed)).flatten(0, 1), y.flatten())
+
+
+def encoder_decoder(net: Net, o: Options) -> Tensor:
+    """An encoder that sees its whole input, which every position of the decoder reads."""
+    x, y = inputs_and_targets(o)
+    source = net.second.weight[texts()[:, 1 : LENGTH + 1] * 7 % CLASSES]
+    everything = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
+    encoded = F.scaled_dot_product_attention(source, source, source, attn_mask=everything)
+    h = net.features(x) + 0.1 * encoded.mean(1, keepdim=True)
+    return F.cross_entropy(net.head(h).flatten(0, 1), y.flatten())
+
+
 # What goes in.
 
 
@@ -270,8 +307,11 @@ LAYOUTS = (
     *(channel_first, transposed_for_the_loss, time_first, logits_time_first, one_text),
     *(flat_tokens, mask_multiplied, gathered, chosen_rows, chosen_features, ignored_label),
     *(one_hot_product, softmax_by_hand, picked_minus_logsumexp, smoothed, chunked, binary),
-    *(two_heads, loop_stacked, loop_of_losses, segments, one_hot_inputs, with_token_types),
+    *(two_heads, loop_stacked, loop_of_losses, segments, packed, prefix_language_model),
+    *(encoder_decoder, one_hot_inputs, with_token_types),
 )
+# Positions without a target, in each text.
+UNASKED = {"packed": 2, "prefix_language_model": LENGTH // 2 - 1}
 PADDED = (mask_multiplied, gathered, chosen_rows, chosen_features, ignored_label)
 
 
