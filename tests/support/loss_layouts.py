@@ -315,11 +315,18 @@ UNASKED = {"packed": 2, "prefix_language_model": LENGTH // 2 - 1}
 PADDED = (mask_multiplied, gathered, chosen_rows, chosen_features, ignored_label)
 
 
-def step_of(loss_of: Callable[[Net, Options], Tensor], options: Options | None = None) -> Window:
-    """Record one step."""
+def step_of(
+    loss_of: Callable[[Net, Options], Tensor], options: Options | None = None, after: int = 0
+) -> Window:
+    """Record one step, after so many steps of training."""
     options = options or Options()
     torch.manual_seed(3)
     net = Net(options)
+    adam = torch.optim.Adam(net.parameters(), lr=0.02)
+    for _ in range(after):
+        adam.zero_grad()
+        loss_of(net, options).backward()
+        adam.step()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     recorder = Recorder(0)
     recorder.start()

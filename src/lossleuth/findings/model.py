@@ -35,6 +35,8 @@ class Leaks(Finding):
     length: int = 0
     # Of a text's own logits, wherever they are, when all of its tokens are changed.
     whole: float | None = None
+    # The standard deviation itself, over positions and classes.
+    spread: float | None = None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from evidence import LOSS, alternating, check_proven, check_refuted, check_untested, seen, steps
@@ -13,7 +14,7 @@ from lossleuth.findings.finding import Finding
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.model import Leaks
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Where
+from lossleuth.types.judgement import Status, Where
 
 
 def moved(
@@ -38,6 +39,12 @@ def test_logits_that_no_token_moves_are_proven() -> None:
 def test_the_place_where_the_input_is_lost_is_named() -> None:
     fault = seen(*moved(0.0, lost_places=("model.py:12",)))
     check_proven(judge(fault), Where("model.py", 12))
+
+
+def test_a_loss_that_is_no_cross_entropy_hides_nothing() -> None:
+    own = Leaks(None, None, 0.0, 0.0, floor=1e-12, spread=1.0)
+    assert judge(seen(own)).status is Status.PROVEN
+    check_untested(judge(seen(replace(own, spread=None))), "spread")
 
 
 def test_the_entropy_of_single_tokens_is_given_only_where_it_is_known() -> None:

@@ -43,6 +43,8 @@ def test_requests_come_line_by_line_however_they_arrive() -> None:
 def test_nobody_has_to_listen() -> None:
     reading, writing = os.pipe()
     os.close(reading)
+    with pytest.raises(BrokenPipeError):
+        os.write(writing, b"to nobody")
     answer(writing, {"state": "ready"})
     os.close(writing)
 

@@ -26,6 +26,7 @@ def test_a_sound_model_leaks_exactly_nothing() -> None:
     found = leaks_of(recorded_step())
     assert found.untested is None
     assert (found.future, found.batch) == (0, 0)
+    assert found.spread is not None and found.spread > 0
     assert found.own is not None
     assert found.own > 0.1
     assert found.later is not None

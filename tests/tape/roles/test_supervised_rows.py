@@ -61,6 +61,11 @@ def test_a_wrong_offset_is_found_in_every_layout(layout: Layout, offset: int) ->
     assert found.offset == expected
 
 
+@pytest.mark.parametrize("layout", PADDED, ids=lambda f: f.__name__)
+def test_targets_behind_the_end_of_a_padded_text_do_not_hide_an_offset(layout: Layout) -> None:
+    assert aligned(step_of(layout, Options(offset=2))).shares[2] == 1.0
+
+
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize("layout", PADDED, ids=lambda f: f.__name__)
 def test_padding_counts_by_its_weight_however_it_is_masked(layout: Layout, counts: bool) -> None:

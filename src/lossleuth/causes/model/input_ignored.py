@@ -79,7 +79,8 @@ def _moves(evidence: Evidence) -> list[tuple[float, Leaks, float | None]]:
     for step in evidence.recorded:
         leaks, true = step.first(Leaks), step.first(TrueLoss)
         if leaks is not None and leaks.own is not None and math.isfinite(leaks.own):
-            found.append((leaks.own, leaks, None if true is None else true.logits_std))
+            spread = leaks.spread if true is None or true.logits_std is None else true.logits_std
+            found.append((leaks.own, leaks, spread))
     return found
 
 

@@ -118,6 +118,7 @@ def _measured(step: ChangedTokens) -> Leaks:
         reach=seen.reach,
         length=tokens.shape[1],
         whole=whole,
+        spread=float(base.std()),
     )
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lossleuth.findings.data import Alignment
 from lossleuth.tape.replay.errors import CannotReplay
+from lossleuth.tape.roles.padding import past_the_end
 from lossleuth.tape.roles.roles import Roles, token_values
 from lossleuth.tape.roles.row_places import row_places
 from lossleuth.tape.roles.source_positions import target_distances
@@ -120,10 +121,18 @@ class Supervision:
         """Tokens at each offset along an axis, and the targets that they are compared with."""
         tokens, length = self.tokens, self.tokens.shape[1]
         at = [self.places // length, self.places % length]
+        past = past_the_end(tokens if axis else tokens.t())[1]
+        past = past if axis else past.t()
         for offset in OFFSETS:
             there = list(at)
             there[axis] = at[axis] + offset
             inside = self.counted & (there[axis] >= 0) & (there[axis] < tokens.shape[axis])
+            # What a text's last rows are asked for need not be among its tokens. Where hardly a
+            # row is left without those, all are compared.
+            within = inside.clone()
+            within[inside] = ~past[there[0][inside], there[1][inside]]
+            if 2 * int(within.sum()) >= int(inside.sum()):
+                inside = within
             if inside.any():
                 yield offset, tokens[there[0][inside], there[1][inside]], self.targets[inside]
 
