@@ -2,7 +2,9 @@
 
 `specimen_programs/open` may be looked at while lossleuth is changed; `held` is run to measure and
 not opened. Each fault is harmful by measurement: `key.tsv` has the losses. `SPECIMENS=open` or
-`held` in the environment chooses one; `ONLY=word` those whose name has that word.
+`held` in the environment chooses one; `ONLY=word` those whose name has that word. `JOBS=4` judges
+so many at a time, which shows whether the budget is kept on a loaded machine;
+`LOSSLEUTH_RESULTS=folder` keeps the runs, and those that are there are not made again.
 """
 
 from __future__ import annotations
@@ -10,11 +12,14 @@ from __future__ import annotations
 import csv
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +27,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from lossleuth.examiner.request import Request
+from lossleuth.examiner.saved_examination import SavedExamination
+from lossleuth.run_directory import RunDirectory
+
+BUDGET = Request.budget
 FOLDER = Path(__file__).parent / "specimen_programs"
 # The causes that are right answers to a fault, where they have other names than it.
 ANSWERS = {
@@ -50,22 +60,63 @@ class Specimen:
         return set() if self.fault == "healthy" else ANSWERS.get(self.fault, {self.fault})
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What the command said of a specimen, and when."""
+
+    specimen: Specimen
+    verdict: dict[str, Any]
+    # From the command's start to its end.
+    seconds: float
+    # From the first training step to the first proof, where there was one on the way.
+    first_proof: float | None
+
+    @property
+    def causes(self) -> list[tuple[str, str]]:
+        """What is there, and how sure that is."""
+        found = [(c["id"], c["status"]) for c in self.verdict["causes"]]
+        return [(cause, status) for cause, status in found if status != "benign"]
+
+
 def run(console: Console) -> None:
     """Judge every specimen, and count."""
-    table = Table("specimen", "fault", "verdict", "causes", "seconds", "")
+    table = Table("specimen", "fault", "verdict", "causes", "seconds", "first proof", "")
     counts: Counter[tuple[str, str]] = Counter()
-    for specimen in specimens():
-        verdict = judged(specimen.path)
-        causes = [(c["id"], c["status"]) for c in verdict["causes"] if c["status"] != "benign"]
-        outcome = outcome_of(specimen, verdict["status"], causes)
-        counts["healthy" if not specimen.right else "faulty", outcome] += 1
-        named = ", ".join(f"{cause} {status}" for cause, status in causes)
-        seconds = f"{verdict['seconds']:.0f}"
-        name = str(specimen.path.relative_to(FOLDER))
-        table.add_row(name, specimen.fault, verdict["status"], named, seconds, outcome)
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(os.environ.get("LOSSLEUTH_RESULTS", folder))
+        with ThreadPoolExecutor(int(os.environ.get("JOBS", "1"))) as pool:
+            found = list(pool.map(lambda s: judged(s, kept), specimens()))
+    for one in found:
+        outcome = outcome_of(one.specimen, one.verdict["status"], one.causes)
+        counts["faulty" if one.specimen.right else "healthy", outcome] += 1
+        table.add_row(
+            str(one.specimen.path.relative_to(FOLDER)),
+            one.specimen.fault,
+            one.verdict["status"],
+            ", ".join(f"{cause} {status}" for cause, status in one.causes),
+            f"{one.seconds:.0f}",
+            "" if one.first_proof is None else f"{one.first_proof:.1f}",
+            outcome,
+        )
     console.print(table)
     for (kind, outcome), count in sorted(counts.items()):
         console.print(f"{kind}: {outcome} {count}")
+    _print_times(console, found)
+
+
+def _print_times(console: Console, found: Sequence[Judged]) -> None:
+    seconds = [one.seconds for one in found]
+    late = sum(each > 1.1 * BUDGET for each in seconds)
+    console.print(
+        f"seconds: median {statistics.median(seconds):.0f}, most {max(seconds):.0f}; later than "
+        f"the budget of {BUDGET:.0f} s and a tenth: {late} of {len(seconds)}"
+    )
+    proofs = [one.first_proof for one in found if one.first_proof is not None]
+    if proofs:
+        console.print(
+            f"first proof, seconds after the first training step: median "
+            f"{statistics.median(proofs):.1f}, most {max(proofs):.1f} of {len(proofs)}"
+        )
 
 
 def specimens() -> Iterator[Specimen]:
@@ -79,16 +130,26 @@ def specimens() -> Iterator[Specimen]:
                         yield Specimen(folder / row["script"], row["fault"])
 
 
-def judged(path: Path) -> dict[str, Any]:
+def judged(specimen: Specimen, kept: Path) -> Judged:
     """The verdict on a script, by the command that a user would type."""
-    with tempfile.TemporaryDirectory() as out:
-        command = [sys.executable, "-m", "lossleuth", "run", "--json", "--out", f"{out}/run"]
+    path = specimen.path
+    out = kept / path.parent.name / path.stem
+    result = out.with_suffix(".json")
+    if not result.exists():
+        command = [sys.executable, "-m", "lossleuth", "run", "--json", "--out", str(out)]
+        began = time.perf_counter()
         done = subprocess.run(
             [*command, path.name], cwd=path.parent, capture_output=True, text=True, check=False
         )
-    if done.returncode == 2:
-        return {"status": "refused", "causes": [], "seconds": 0.0}
-    return json.loads(done.stdout)  # type: ignore[no-any-return]  # verdict.json
+        refused = {"status": "refused", "causes": [], "why": done.stderr[-2000:]}
+        verdict = refused if done.returncode == 2 else json.loads(done.stdout)
+        seconds = time.perf_counter() - began
+        result.parent.mkdir(parents=True, exist_ok=True)
+        result.write_text(json.dumps({"verdict": verdict, "seconds": seconds}))
+    known = json.loads(result.read_text())
+    saved = SavedExamination.read(RunDirectory(out))
+    proof = None if saved is None else saved.first_proof
+    return Judged(specimen, known["verdict"], known["seconds"], proof)
 
 
 def outcome_of(specimen: Specimen, status: str, causes: list[tuple[str, str]]) -> str:
