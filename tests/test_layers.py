@@ -17,7 +17,7 @@ LAYERS = (
     {"types"},
     {"findings"},
     {"types.evidence"},
-    {"types.cause"},
+    {"types.cause", "types.challenge"},
     {"torch_internals"},
     {"guardian"},
     {"files", "number_formats", "places", "process_tree", "settings", "source_lines"},
@@ -36,7 +36,7 @@ LAYERS = (
     {"probes.distillation"},
     {"probes.run"},
     {"interventions"},
-    {"causes"},
+    {"causes", "challenges"},
     {"catalogue"},
     {"judge"},
     # Watching a process, from what everything needs to what starts it.

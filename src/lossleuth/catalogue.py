@@ -1,4 +1,4 @@
-"""Finds the causes by walking their folder: adding one is adding a file."""
+"""Finds causes and challenges by walking their folders: adding one is adding a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from importlib import import_module
 from pathlib import Path
 
 import lossleuth.causes
+import lossleuth.challenges
 from lossleuth.types.cause import Cause
+from lossleuth.types.challenge import Bias, Challenge
 from lossleuth.types.errors import BadInput
 from lossleuth.types.judgement import Stage
 
@@ -39,6 +41,25 @@ def causes() -> tuple[Cause, ...]:
             found.append(cause)
     order = list(Stage)
     return tuple(sorted(found, key=lambda c: (order.index(c.stage), c.id)))
+
+
+@cache
+def challenges() -> tuple[Challenge, ...]:
+    """The standing battery, in the order in which it is tried: what is only told comes last.
+
+    >>> "at a tenth of the learning rate" in [challenge.words for challenge in challenges()]
+    True
+    """
+    found: list[Challenge] = []
+    for module in pkgutil.iter_modules(lossleuth.challenges.__path__, "lossleuth.challenges."):
+        found += import_module(module.name).CHALLENGES
+    order = list(Bias)
+    return tuple(sorted(found, key=lambda c: (order.index(c.bias), c.over_whole_run)))
+
+
+def battery_for(only: Sequence[str]) -> tuple[Challenge, ...]:
+    """What a healthy run has to stand; nothing where some causes alone are asked for."""
+    return () if only else challenges()
 
 
 def cause(identifier: str) -> Cause:

@@ -27,7 +27,7 @@ VERDICT = "verdict.json"
 REPORT = "report"
 
 _OBSERVED, _OBSERVED_BY_HAND = "observed", "observed-by-hand"
-_CURED, _TRIALS, _OVERFIT = "cured", "trials", "overfit"
+_CURED, _TRIALS, _OVERFIT, _CHALLENGES = "cured", "trials", "overfit", "challenges"
 # Looks that were taken again, to record the first bad step or an evaluation.
 _BAD, _EVALUATED = "-bad", "-evaluated"
 
@@ -70,6 +70,10 @@ class RunDirectory:
     def trials(self, round_number: int) -> Path:
         """The trials on top of one look; the first look has the number 0."""
         return self.path / _TRIALS / str(round_number)
+
+    def challenges(self, phase: int) -> Path:
+        """The trials of the standing battery in one phase."""
+        return self.path / _TRIALS / f"{_CHALLENGES}{phase}"
 
     @property
     def overfit(self) -> Path:

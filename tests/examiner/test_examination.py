@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from small_examinations import Recorded, Silent, always, cause, curable, says
 
-from lossleuth.causes.reasoning import decided_by_trial
+from lossleuth.causes.reasoning import decided_by_trial, sure_gain
 from lossleuth.examiner.examination import Examination
 from lossleuth.examiner.progress import RuledOut
 from lossleuth.examiner.rejudge import rejudge
@@ -20,19 +20,25 @@ from lossleuth.judge.learning import OVERFIT
 from lossleuth.judge.verdict import Verdict
 from lossleuth.observe.launch.executor import RunOutcome, RunSpec
 from lossleuth.types.cause import Cause
+from lossleuth.types.challenge import Challenge
 from lossleuth.types.change import Change
 from lossleuth.types.errors import BadInput
-from lossleuth.types.judgement import Stage, Status, Wrongness
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness
 
 ONE, TWO = Change.of("clear_gradients"), Change.of("scale_lr", factor=0.1)
 
 
 def examined(
-    folder: Path, executor: Recorded, causes: Sequence[Cause], **more: Any
+    folder: Path,
+    executor: Recorded,
+    causes: Sequence[Cause],
+    battery: Sequence[Challenge] = (),
+    **more: Any,
 ) -> tuple[Verdict, Examination, list[str]]:
     news: list[str | RuledOut] = []
     request = Request("train.py", folder / "out", **{"steps": 30, "budget": 60.0, **more})
-    examination = Examination(executor, request, news.append, causes)
+    examination = Examination(executor, request, news.append, causes, battery)
     return examination.run(), examination, [str(item) for item in news]
 
 
@@ -56,6 +62,48 @@ def test_a_run_that_learns_and_shows_nothing_is_healthy(tmp_path: Path) -> None:
     (plan,) = executor.calls[0]
     assert (plan.tape, plan.paced, plan.steps) == ((0,), True, 30)
     assert str(RuledOut(1, 1)) in progress
+
+
+LOWER = Challenge(TWO, "at a tenth of the rate")
+
+
+def better_at_a_lower_rate(plan: RunSpec) -> list[float]:
+    """Learns, and by 0.5 nats more with the change."""
+    seed = plan.seed_shift / 1e5
+    return [max(1.0, 3.0 - 0.1 * i) - 0.5 * (TWO in plan.changes) + seed for i in range(30)]
+
+
+def test_a_run_that_learns_less_than_it_could_is_not_healthy(tmp_path: Path) -> None:
+    executor = Recorded(better_at_a_lower_rate)
+    refuted = cause("a", always(says(Status.REFUTED)))
+    found, _, progress = examined(tmp_path, executor, [refuted], [LOWER])
+    assert (found.status, found.ranked) == ("cannot_tell", [])
+    assert found.notes[0].startswith("it does better at a tenth of the rate, by 0.50 ± 0.00 nats")
+    (gain,) = found.headroom
+    assert (gain.effect.seeds, gain.counts) == (3, True)
+    # One seed to choose, three others to tell, as long as the run.
+    seeds = [{plan.seed_shift // 1000 for plan in call} for call in executor.calls[1:]]
+    assert seeds == [{0}, {1, 2, 3}]
+    assert "trying scale_lr(factor=0.1) on 3 seeds, 30 steps" in progress
+    assert rejudge(tmp_path / "out").status != "healthy"
+
+
+def test_a_gain_proves_the_cause_that_it_is_the_cure_of(tmp_path: Path) -> None:
+    def judge(evidence: Evidence) -> Judgement:
+        gain = sure_gain(evidence, [TWO])
+        return says(Status.REFUTED) if gain is None else says(Status.PROVEN, harm=gain, cure=TWO)
+
+    found, _, _ = examined(
+        tmp_path, Recorded(better_at_a_lower_rate), [cause("rate", judge)], [LOWER]
+    )
+    assert (found.status, found.ranked) == ("proven", ["rate"])
+
+
+def test_without_challenges_nothing_is_healthy(tmp_path: Path) -> None:
+    refuted = cause("a", always(says(Status.REFUTED)))
+    found, _, _ = examined(tmp_path, Recorded(falling), [refuted], [LOWER], challenges=False)
+    assert found.status == "cannot_tell"
+    assert found.notes[0] == "it was not tried at a tenth of the rate"
 
 
 def test_a_suspicion_is_tried_on_all_seeds_and_proven(tmp_path: Path) -> None:
@@ -85,10 +133,11 @@ def test_a_second_fault_is_found_with_the_first_cured(tmp_path: Path) -> None:
     assert {plan.steps for plan in cured} == {min(30, MAX_TRIAL_STEPS)}
 
 
-def test_without_trials_a_suspicion_stays_one(tmp_path: Path) -> None:
+def test_without_trials_a_suspicion_is_no_answer(tmp_path: Path) -> None:
     executor = Recorded(flat)
     found, _, _ = examined(tmp_path, executor, [cause("a", curable(ONE))], trials=False)
-    assert (found.status, len(executor.calls)) == ("suspected", 1)
+    assert (found.status, len(executor.calls)) == ("cannot_tell", 1)
+    assert "No trial was made" in found.judgements["a"].because
 
 
 def test_what_no_cause_explains_is_tried_on_one_batch_and_left_open(tmp_path: Path) -> None:
@@ -114,7 +163,7 @@ def test_an_interruption_ends_with_what_is_known(tmp_path: Path, at: int) -> Non
     assert examination.interrupted
     assert progress[-1] == "interrupted: judging what was seen so far"
     # Before anything was seen; during the trial; during the look with the cure in.
-    assert found.status == {1: "cannot_tell", 2: "suspected", 3: "proven"}[at]
+    assert found.status == {1: "cannot_tell", 2: "cannot_tell", 3: "proven"}[at]
     assert len(executor.calls) == at
 
 
@@ -127,7 +176,7 @@ def test_trials_that_were_made_before_an_interruption_still_count(tmp_path: Path
     found, examination, _ = examined(tmp_path, executor, causes)
     assert examination.interrupted
     assert found.judgements["a"].status is Status.REFUTED
-    assert found.judgements["b"].status is Status.SUSPECTED
+    assert found.judgements["b"].status is Status.UNTESTED
 
 
 def test_a_cure_that_keeps_the_program_from_training_does_not_undo_the_proof(

@@ -72,7 +72,9 @@ class Written:
 
 def effect_of(folder: Path, losses: Losses, true: Losses = lambda c, s: (), **more: Any) -> Any:
     options = {"steps": 10, "seconds": 5.0} | more
-    return Trials(Written(losses, true), folder / "trials", **options).run([CHANGE], 3)[CHANGE]
+    return Trials(Written(losses, true), folder / "trials", **options).run([CHANGE], range(3))[
+        CHANGE
+    ]
 
 
 def level(value: float, steps: int = 10) -> list[float]:
@@ -208,9 +210,9 @@ def test_runs_without_the_change_are_made_once(tmp_path: Path) -> None:
     sentences: list[str] = []
     trials = Trials(written, tmp_path, steps=10, seconds=5.0, progress=sentences.append)
     other = Change.of("hold_lr")
-    trials.run([CHANGE], 1)
+    trials.run([CHANGE], [0])
     assert len(written.plans) == 2
-    trials.run([CHANGE, other], 3)
+    trials.run([CHANGE, other], range(3))
     # Three seeds of three kinds of run, each once.
     assert len(written.plans) == 9
     assert len({plan.directory for plan in written.plans}) == 9
@@ -220,7 +222,7 @@ def test_runs_without_the_change_are_made_once(tmp_path: Path) -> None:
 def test_with_a_cure_in_all_runs_have_it(tmp_path: Path) -> None:
     cure = Change.of("clear_gradients")
     written = Written(lambda changed, seed: level(2.0))
-    Trials(written, tmp_path, steps=10, seconds=5.0, base=(cure,)).run([CHANGE], 1)
+    Trials(written, tmp_path, steps=10, seconds=5.0, base=(cure,)).run([CHANGE], [0])
     assert [plan.changes for plan in written.plans] == [(cure,), (cure, CHANGE)]
     assert {plan.loss_steps for plan in written.plans} == {(0, 1, 6, 7, 8, 9)}
 
@@ -229,9 +231,9 @@ def test_a_run_is_ended_when_it_hangs_but_not_where_every_step_is_recorded(tmp_p
     written = Written(lambda changed, seed: level(2.0))
     taped = Change.of("follow_true_gradient")
     trials = Trials(written, tmp_path, steps=10, seconds=5.0)
-    trials.run([CHANGE], 1, longer=3)
+    trials.run([CHANGE], [0], 30)
     assert [plan.patience for plan in written.plans] == [15.0, 15.0]
-    trials.run([taped], 1)
+    trials.run([taped], [0])
     assert written.plans[-1].patience == math.inf
 
 
@@ -268,7 +270,7 @@ def test_a_null_change_of_a_real_training_has_exactly_no_effect(
     batches = [torch.randint(0, 8, (4, 6)) for _ in range(12)]
     executor = InProcess(small_step, model, optimizer, batches)
     trials = Trials(executor, tmp_path, steps=8, seconds=20.0)
-    found = trials.run([null], 2)[null]
+    found = trials.run([null], range(2))[null]
     assert isinstance(found, Effect)
     assert (found.nats, found.error, found.measure) == (0.0, 0.0, "true loss")
     assert found.with_change < found.start
@@ -296,7 +298,7 @@ def test_a_null_change_of_a_script_in_its_own_process_has_exactly_no_effect(
     background = Background(Program(tmp_path / "train.py"), 2)
     null = Change.of("scale_lr", factor=1.0)
     trials = Trials(background, tmp_path / "trials", steps=8, seconds=300.0)
-    found = trials.run([null], 1)[null]
+    found = trials.run([null], [0])[null]
     assert isinstance(found, Effect)
     assert (found.nats, found.measure) == (0.0, "true loss")
     # One pair proves nothing.

@@ -71,7 +71,10 @@ def test_one_phase_that_does_not_learn_keeps_a_script_from_being_healthy() -> No
     found = judge(causes, run(FALLING, FLAT))
     assert found.status == "cannot_tell"
     assert [part.status for part in found.phases] == ["healthy", "cannot_tell"]
-    assert found.notes[0] == "in the second of 2 phases, steps 21 to 40: loss 3.000 → 3.000"
+    assert found.notes[0] == (
+        "in the second of 2 phases, steps 21 to 40: nothing shows that the run is learning "
+        "(loss 3.000 → 3.000)"
+    )
     assert found.notes[-1] == "judged: steps 1 to 40; the run went on"
     assert found.steps == 40
 

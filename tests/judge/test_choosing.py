@@ -10,12 +10,17 @@ from any_finding import finding
 from lossleuth.findings.evaluation import Evaluation
 from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.judge.choosing import (
+    SCREENING_SEEDS,
     Wish,
     briefly_tried,
+    challenge_steps,
+    fresh_seeds,
     joined,
     missed_evaluations,
     next_wish,
     trial_patience,
+    trial_steps,
+    whole_steps,
 )
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence, SeenEvaluation
@@ -29,19 +34,44 @@ def effect(change: Change, nats: float, steps: int = 20) -> Effect:
     return Effect(change, nats, 0.01, 3, steps, 3.0, 3.0 - nats, 3.0)
 
 
-def test_of_several_changes_the_best_on_one_seed_is_tried_on_all() -> None:
+def test_of_several_changes_the_best_on_one_seed_is_tried_on_others() -> None:
     rates = tuple(Change.of("scale_lr", factor=f) for f in (0.1, 0.3))
     wishes = [("lr_too_high", rates), ("gradient_not_cleared", (ONE,))]
-    asked: set[tuple[Change, int]] = set()
+    asked: set[tuple[Change, tuple[int, ...]]] = set()
     # What one cause asks for by itself needs no choice.
-    assert next_wish(wishes, {}, {}, asked, 3) == Wish((ONE,), 3)
-    asked.add((ONE, 3))
-    assert next_wish(wishes, {}, {}, asked, 3) == Wish(rates, 1)
-    asked |= {(rate, 1) for rate in rates}
+    assert next_wish(wishes, {}, {}, asked, 3) == Wish((ONE,), (0, 1, 2))
+    asked.add((ONE, (0, 1, 2)))
+    assert next_wish(wishes, {}, {}, asked, 3) == Wish(rates, SCREENING_SEEDS)
+    asked |= {(rate, SCREENING_SEEDS) for rate in rates}
     effects = {rates[0]: effect(rates[0], 0.2), rates[1]: effect(rates[1], 0.9)}
-    assert next_wish(wishes, effects, {}, asked, 3) == Wish((rates[1],), 3)
-    asked |= {(rate, 3) for rate in rates}
+    # Not the one that it was chosen by: of many looks at noise one finds something.
+    assert next_wish(wishes, effects, {}, asked, 3) == Wish((rates[1],), fresh_seeds(3))
+    asked |= {(rate, fresh_seeds(3)) for rate in rates}
     assert next_wish(wishes, effects, {}, asked, 3) is None
+
+
+def test_a_change_that_was_screened_and_is_asked_for_alone_is_tried_on_other_seeds() -> None:
+    asked = {(ONE, SCREENING_SEEDS)}
+    assert next_wish([("a", (ONE,))], {}, {}, asked, 3) == Wish((ONE,), (1, 2, 3))
+    assert next_wish([("a", (ONE,))], {}, {}, {(ONE, (1, 2, 3))}, 3) is None
+
+
+def run_of(count: int, seconds: float) -> Evidence:
+    return Evidence(steps=[Step(step=n, seconds=seconds) for n in range(count)])
+
+
+def test_a_challenge_is_screened_over_as_many_steps_as_fit() -> None:
+    quick, slow = run_of(400, 0.01), run_of(400, 1.0)
+    assert challenge_steps(quick, 100.0, 0.0) == 380
+    assert challenge_steps(quick, 1000.0, 0.0) == 400
+    assert challenge_steps(slow, 100.0, 0.0) == trial_steps(slow)
+    # What a run takes to load is not spent on steps.
+    assert challenge_steps(quick, 100.0, 4.0) < 200
+
+
+def test_a_whole_run_is_tried_only_where_there_is_time_for_it() -> None:
+    assert whole_steps(run_of(400, 0.01), 60.0, 1.0, 3) == 400
+    assert whole_steps(run_of(400, 0.1), 60.0, 1.0, 3) is None
 
 
 def test_a_trial_may_take_as_long_as_the_program_is_slow() -> None:
@@ -70,8 +100,13 @@ def test_a_trial_as_long_as_the_run_is_long_enough() -> None:
     assert briefly_tried({"a": benign(80)}, 100) == {}
 
 
-@pytest.mark.parametrize("status", [Status.PROVEN, Status.SUSPECTED, Status.REFUTED])
-def test_only_what_did_not_matter_is_tried_again(status: Status) -> None:
+def test_what_costs_a_little_in_a_short_trial_is_tried_again() -> None:
+    growing = replace(benign(80), status=Status.SUSPECTED)
+    assert briefly_tried({"a": growing}, 200) == {ONE: 2}
+
+
+@pytest.mark.parametrize("status", [Status.PROVEN, Status.REFUTED])
+def test_only_what_is_not_decided_is_tried_again(status: Status) -> None:
     assert briefly_tried({"a": replace(benign(20), status=status)}, 200) == {}
 
 

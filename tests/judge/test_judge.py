@@ -42,8 +42,8 @@ def test_each_pass_drops_what_it_is_there_for() -> None:
         judge([guess()], [look], circumstances).judgements["guess"]
         for look, circumstances in ((FLAT, None), (LEARNS, None), (FLAT, BY_HAND))
     )
-    assert flat.status is Status.SUSPECTED
-    assert "no trial was made that could tell" in learns.because
+    # A lack of time is never a suspicion, whether the run learns or not.
+    assert all("No trial was made that could tell" in j.because for j in (flat, learns))
     assert "No trial can be made" in by_hand.because
     plain = cause("plain", always(says(Status.PROVEN)))
     harmed = cause("harmed", always(says(Status.PROVEN, harm=effect(1.0))))
@@ -53,7 +53,7 @@ def test_each_pass_drops_what_it_is_there_for() -> None:
     assert "It was not tried without harmed" in explained.because
     benign = cause("benign", always(says(Status.BENIGN, harm=effect(0.0))))
     assert "never came to act" in judge([benign], [FLAT]).judgements["benign"].because
-    dropped = (learns, by_hand, voided, explained)
+    dropped = (flat, learns, by_hand, voided, explained)
     assert {judgement.status for judgement in dropped} == {Status.UNTESTED}
 
 

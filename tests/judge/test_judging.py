@@ -79,14 +79,14 @@ def test_where_no_trial_can_be_made_only_faults_that_are_seen_stay_suspected() -
     assert (found["b"].status, found["b"].trials_wanted) == (Status.UNTESTED, ())
 
 
-def test_of_a_run_that_learns_only_faults_that_are_seen_stay_suspected() -> None:
+def test_only_faults_that_are_seen_stay_suspected_without_a_trial() -> None:
     fault = Wrongness("gap", 1.0, 0.0, 0.0)
     seen = Judgement(Status.SUSPECTED, "1 is not 2", wrongness=fault, trials_wanted=TRY)
     guessed = Judgement(Status.SUSPECTED, "it ends at 2", trials_wanted=TRY)
     found = drop_untried({"a": seen, "b": guessed})
     assert found["a"] is seen
     assert (found["b"].status, found["b"].trials_wanted) == (Status.UNTESTED, ())
-    assert "no trial" in found["b"].because
+    assert "No trial" in found["b"].because
 
 
 def test_a_wrong_number_in_an_evaluation_stands_in_nobodys_way() -> None:
@@ -108,3 +108,6 @@ def test_a_trial_that_never_came_to_act_clears_nobody() -> None:
     )
     assert [found[i].status for i in "abc"] == [Status.UNTESTED, Status.BENIGN, Status.BENIGN]
     assert "78 steps" in found["a"].because and found["a"].harm is None
+    # What was measured to be wrong is wrong, whatever the trial.
+    there = replace(cleared("hold_lr", 0.0), wrongness=Wrongness("gap", 1.0, 0.0, 0.0))
+    assert drop_ineffective_trials({"a": there})["a"].status is Status.SUSPECTED

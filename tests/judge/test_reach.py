@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lossleuth.judge.reach import OWN_END, Reach, reach, steps_made
+from lossleuth.judge.reach import Reach, reach, steps_made
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.observed import Ending, Step
 
@@ -14,7 +14,7 @@ STEPS = [Step(n) for n in range(830)]
 @pytest.mark.parametrize(
     ("ending", "sentence"),
     [
-        (Ending(how=OWN_END[0]), "judged: steps 1 to 830, to the script's own end"),
+        (Ending(how="end of script"), "judged: steps 1 to 830, to the script's own end"),
         (Ending(how="stopped"), "judged: steps 1 to 830; the run went on"),
         (
             Ending(how="stopped", planned=[(830, 2000)]),

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from small_examinations import says
 
+from lossleuth.judge.gain import Gain
 from lossleuth.judge.reach import Reach
 from lossleuth.judge.verdict import Verdict
 from lossleuth.record.strict_json import number
 from lossleuth.run_directory import VERDICT
+from lossleuth.types.challenge import Bias
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
 from lossleuth.types.judgement import Judgement, Status, Where, Wrongness
@@ -35,17 +37,27 @@ JUDGEMENTS = {
 }
 
 
+GAIN = Gain(
+    "at ten times the rate",
+    Bias.EARLY,
+    Effect(Change.of("scale_lr", factor=10.0), math.inf, 0.0, 3, 60, math.inf, 2.0, 3.0),
+    counts=False,
+)
+
+
 def whole() -> Verdict:
     order = ["lr_too_high", "overflow", "label_offset"]
     reach = Reach(to_end=False, planned=2000)
-    return Verdict("proven", JUDGEMENTS, order, 60, 12.34567, ("the loss rises",), reach)
+    return Verdict(
+        "proven", JUDGEMENTS, order, 60, 12.34567, ("the loss rises",), reach, headroom=(GAIN,)
+    )
 
 
 def test_the_public_form_is_that_of_the_design() -> None:
     found = whole().as_json()
     assert set(found) == {
         *("schema", "status", "causes", "refuted", "untested", "errored", "details"),
-        *("notes", "steps", "seconds", "seen_to_end", "planned_steps", "phases"),
+        *("notes", "steps", "seconds", "seen_to_end", "planned_steps", "phases", "headroom"),
     }
     assert (found["schema"], found["status"]) == (1, "proven")
     assert (found["steps"], found["seconds"]) == (60, 12.346)

@@ -11,11 +11,21 @@ from lossleuth.findings.model import Softmaxes
 from lossleuth.findings.update import Coverage, UpdateLines
 from lossleuth.types.cause import Limit
 from lossleuth.types.change import Change, Effect
-from lossleuth.types.evidence import Evidence
+from lossleuth.types.evidence import NEXT_PHASE, Evidence
 from lossleuth.types.judgement import Judgement, Status, Where
 
-# A difference of true losses that nobody would care about.
-MIN_EFFECT_NATS = Limit(0.01, "least gain of a trial, in nats, that counts as harm")
+# Less is headroom: it is told, and nobody is blamed for it.
+MIN_EFFECT_NATS = Limit(
+    0.1,
+    "least gain of a trial, in nats, that counts as harm",
+    "what a user would care about; healthy programs gain less by most changes",
+)
+MIN_GROWING_NATS = Limit(
+    0.01,
+    "least sure gain of undoing a fault, in nats, that may grow to harm in a run that goes on",
+)
+# A trial covers a run if it is so much of it.
+COVERED_SHARE = 0.9
 
 
 def where_of(place: str | None, module: str | None = None) -> Where | None:
@@ -98,7 +108,8 @@ def decided_by_trial(
 ) -> Judgement:
     """A fault that is there: proven if undoing it helps, benign if it does not.
 
-    Until it was tried it is suspected, and asks for the trial.
+    Until it was tried it is suspected, and asks for the trial. It stays suspected where undoing it
+    helps a little, in a trial that is far shorter than the run.
     """
     answers = evidence.answers(changes)
     if not answers:
@@ -122,8 +133,34 @@ def decided_by_trial(
     if best.seeds < 3 and best.nats >= min_effect:
         hopeful = max(answers, key=lambda effect: effect.nats)
         return replace(fault, status=Status.SUSPECTED, trials_wanted=(hopeful.change,))
+    if fault.wrongness is not None and _may_grow(evidence, best):
+        because = (
+            f"{fault.because} What it costs grows from a little: {best.sentence}, where the run "
+            f"has {len(evidence.steps)} steps."
+        )
+        return replace(fault, status=Status.SUSPECTED, because=because, harm=best)
     because = f"{fault.because} Harmless here: {best.sentence}{_at_length(evidence, best)}."
     return replace(fault, status=Status.BENIGN, because=because, harm=best)
+
+
+def _may_grow(evidence: Evidence, effect: Effect) -> bool:
+    """Whether a small gain is sure, and the run so much longer that it may not stay small."""
+    is_short = 2 * effect.steps <= len(evidence.steps) and effect.change not in evidence.longer
+    return is_short and effect.is_better and effect.nats >= MIN_GROWING_NATS
+
+
+def covers_run(evidence: Evidence, effect: Effect) -> bool:
+    """Whether a trial was as long as the script's own whole run, or a whole phase of it."""
+    whole = evidence.ending.is_own or evidence.ending.how == NEXT_PHASE
+    return whole and effect.steps >= COVERED_SHARE * len(evidence.steps)
+
+
+def sure_gain(
+    evidence: Evidence, changes: Sequence[Change], min_effect: float = MIN_EFFECT_NATS
+) -> Effect | None:
+    """The largest gain of any of these changes that is beyond doubt, if it counts as harm."""
+    found = [e for e in evidence.answers(changes) if e.is_better and e.nats >= min_effect]
+    return max(found, key=lambda effect: effect.nats, default=None)
 
 
 def _at_length(evidence: Evidence, brief: Effect) -> str:

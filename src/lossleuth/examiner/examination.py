@@ -11,15 +11,19 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from lossleuth.catalogue import chosen_causes
+from lossleuth.catalogue import battery_for, chosen_causes
 from lossleuth.examiner.early_proofs import EarlyProofs
 from lossleuth.examiner.observing import Look, Observing
 from lossleuth.examiner.progress import News, RuledOut
 from lossleuth.examiner.request import Budget, Request
 from lossleuth.examiner.saved_examination import SavedExamination, SavedLook
 from lossleuth.examiner.trials import Measured, RunKey, Trials
+from lossleuth.judge.challenging import next_challenge
 from lossleuth.judge.choosing import (
+    SCREENING_SEEDS,
+    Wish,
     briefly_tried,
+    challenge_steps,
     is_proven_by_trial,
     is_unexplained,
     next_cure,
@@ -27,13 +31,15 @@ from lossleuth.judge.choosing import (
     trial_patience,
     trial_steps,
     usual_seconds,
+    whole_steps,
 )
 from lossleuth.judge.judge import Circumstances, judge, judge_look, judge_looks, judged_phases
-from lossleuth.judge.judging import Judgements, trials_wanted
+from lossleuth.judge.judging import Judgements, harmful, trials_wanted
 from lossleuth.judge.learning import OVERFIT
 from lossleuth.judge.verdict import Verdict
 from lossleuth.observe.launch.executor import Executor
 from lossleuth.types.cause import Cause
+from lossleuth.types.challenge import Challenge
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
 from lossleuth.types.evidence import Evidence
@@ -55,11 +61,13 @@ class Examination:
         request: Request,
         progress: Callable[[News], None] = lambda _: None,
         causes: Sequence[Cause] | None = None,
+        battery: Sequence[Challenge] | None = None,
     ) -> None:
         self._executor = executor
         self._request = request
         self._progress = progress
         self._causes = chosen_causes(request.only) if causes is None else causes
+        self._battery = battery_for(request.only) if battery is None else battery
         # All of it, and the part for the present phase.
         self._budget = self._part = Budget(request.budget)
         self._observing = Observing(executor, request, self._budget, progress)
@@ -79,7 +87,13 @@ class Examination:
         except KeyboardInterrupt:
             self._interrupt()
         self._saved().write(self._request.run)
-        verdict = judge(self._causes, self._seen(), self._circumstances(), self._budget.spent)
+        verdict = judge(
+            self._causes,
+            self._seen(),
+            self._circumstances(),
+            self._budget.spent,
+            battery=self._battery,
+        )
         self._early.withdraw(verdict)
         return verdict
 
@@ -103,6 +117,8 @@ class Examination:
             # Cure a proven fault before trying anything else on a sick run.
             if self._next_cure() is None:
                 self._try_suspicions()
+            if self._next_cure() is None:
+                self._challenge()
             cure = self._next_cure()
             if cure is None or not self._look_again(cure):
                 break
@@ -178,7 +194,7 @@ class Examination:
         """Run what suspected causes ask for: one seed to choose, all seeds to prove."""
         number = sum(map(len, self._phases[: self._present])) + len(self._looks) - 1
         trials = self._trials(self._request.run.trials(number), self._evidence)
-        asked: set[tuple[Change, int]] = set()
+        asked: set[tuple[Change, tuple[int, ...]]] = set()
         while self._may_try(TRIAL_SHARE):
             evidence = self._evidence
             wanted = trials_wanted(self._judgements(), evidence.cures)
@@ -186,10 +202,7 @@ class Examination:
             if wish is None:
                 break
             asked |= {(change, wish.seeds) for change in wish.changes}
-            names = ", ".join(change.sentence for change in wish.changes)
-            seeds = "1 seed" if wish.seeds == 1 else f"{wish.seeds} seeds"
-            self._progress(f"trying {names} on {seeds}")
-            self._count(trials.run(wish.changes, wish.seeds))
+            self._carry_out(trials, wish)
             if is_proven_by_trial(self._judgements()):
                 # The rest was judged on a sick run: look again with the cure.
                 return
@@ -202,7 +215,7 @@ class Examination:
             if not self._may_try(LONGER_SHARE):
                 break
             self._progress(f"{change.sentence} made no difference: trying it {times} times as long")
-            found = trials.run_longer(change, self._request.seeds, times)
+            found = trials.run_longer(change, range(self._request.seeds), times)
             known = self._evidence
             # If the longer trial did not finish, the shorter one stands.
             if isinstance(found, Effect) and found.seeds < self._request.seeds:
@@ -219,9 +232,40 @@ class Examination:
             return
         self._progress("no cause found and the loss is not falling: trying to overfit one batch")
         trials = self._trials(self._request.run.overfit, first)
-        found = trials.run([OVERFIT], 1)[OVERFIT]
+        found = trials.run([OVERFIT], SCREENING_SEEDS)[OVERFIT]
         if isinstance(found, Effect):
             self._update(replace(first, effects={**first.effects, OVERFIT: found}), 0)
+
+    def _challenge(self) -> None:
+        """Try a run that seems sound with every change that a sound one gains nothing from."""
+        answered = len(self._looks) > 1 or harmful(self._causes, self._judgements())
+        if not self._request.challenges or answered:
+            return
+        trials = self._trials(self._request.run.challenges(self._present), self._evidence)
+        overhead = self._looks[0].overhead + self._lead
+        steps = challenge_steps(self._evidence, self._part.left, overhead)
+        asked: set[tuple[Change, tuple[int, ...], int]] = set()
+        while self._may_try(LOOK_SHARE if is_proven_by_trial(self._judgements()) else TRIAL_SHARE):
+            seeds = self._request.seeds
+            whole = whole_steps(self._evidence, self._part.left, overhead, seeds)
+            wish = next_challenge(
+                self._battery, self._evidence, asked, seeds=seeds, steps=steps, whole=whole
+            )
+            if wish is None:
+                break
+            asked |= {(change, wish.seeds, wish.steps or steps) for change in wish.changes}
+            self._carry_out(trials, wish)
+
+    def _carry_out(self, trials: Trials, wish: Wish) -> None:
+        names = ", ".join(change.sentence for change in wish.changes)
+        seeds = "1 seed" if len(wish.seeds) == 1 else f"{len(wish.seeds)} seeds"
+        length = "" if wish.steps is None else f", {wish.steps} steps"
+        self._progress(f"trying {names} on {seeds}{length}")
+        found = trials.run(wish.changes, wish.seeds, wish.steps)
+        if self._part.left <= 0 or self._budget.is_over:
+            # What ended for want of time has not failed.
+            found = {change: one for change, one in found.items() if isinstance(one, Effect)}
+        self._count(found)
 
     def _trials(self, directory: Path, evidence: Evidence) -> Trials:
         """Trials on top of a look."""

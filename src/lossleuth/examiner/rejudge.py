@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from lossleuth.catalogue import chosen_causes
+from lossleuth.catalogue import battery_for, chosen_causes
 from lossleuth.examiner.load_evidence import evidence_of
 from lossleuth.examiner.saved_examination import SavedExamination, SavedLook
 from lossleuth.examiner.trials import changes_of, saved_effects, saved_pairs, saved_runs
@@ -26,7 +26,8 @@ def rejudge(directory: Path, causes: Sequence[Cause] | None = None) -> Verdict:
     run = RunDirectory(directory)
     saved = SavedExamination.read(run) or examination_by_records(run)
     known = chosen_causes(saved.only) if causes is None else causes
-    return judge(known, [look.load(run) for look in saved.looks], saved.circumstances)
+    looks = [look.load(run) for look in saved.looks]
+    return judge(known, looks, saved.circumstances, battery=battery_for(saved.only))
 
 
 def saved_verdict(directory: Path) -> Verdict:

@@ -21,6 +21,9 @@ class Request:
     budget: float = 120.0
     seeds: int = 3
     trials: bool = True
+    # Whether a run that seems sound is tried with the standing battery; never if some causes alone
+    # are asked for.
+    challenges: bool = True
     # Whether to say what is proven while the program is still observed.
     early: bool = False
     only: tuple[str, ...] = ()
@@ -55,6 +58,11 @@ class Budget:
     def left(self) -> float:
         """Seconds until the end; negative when it is over."""
         return self.until - time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no run of the program goes on."""
+        return time.monotonic() >= self.runs_until
 
     def part(self, of: int) -> Budget:
         """One of so many equal parts of what is left; of one part, all of it as it is."""

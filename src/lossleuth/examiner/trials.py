@@ -16,7 +16,7 @@ from lossleuth.observe.launch.executor import Executor, RunOutcome, RunSpec
 from lossleuth.record.read import Record
 from lossleuth.record.recorded_steps import recorded_steps
 from lossleuth.run_directory import RunDirectory
-from lossleuth.types.change import Change, Effect, counted
+from lossleuth.types.change import MIN_PROVING_SEEDS, Change, Effect, counted
 from lossleuth.types.errors import BadInput
 from lossleuth.types.phases import segments
 
@@ -98,51 +98,52 @@ class Trials:
         self._observed = observed
 
     def run(
-        self, changes: Sequence[Change], seeds: int, longer: int = 1
+        self, changes: Sequence[Change], seeds: Sequence[int], steps: int | None = None
     ) -> dict[Change, Effect | str]:
         """The effect of each change over paired seeds, or why there is none.
 
-        `longer` makes runs so many times as long as usual.
+        Runs are of so many steps, or as long as usual.
         """
         wanted: list[RunKey] = []
         for change in changes:
-            steps = longer * self._steps_of(change)
+            length = steps or self._steps_of(change)
             for made in (self._base, (*self._base, change)):
-                wanted += [RunKey(made, seed, steps, self._first) for seed in range(seeds)]
-        self._make([key for key in dict.fromkeys(wanted) if key not in self._known], longer)
+                wanted += [RunKey(made, seed, length, self._first) for seed in seeds]
+        self._make([key for key in dict.fromkeys(wanted) if key not in self._known])
         return {
-            c: effect_of(self._known, self._base, c, seeds, longer * self._steps_of(c), self._first)
+            c: effect_of(self._known, self._base, c, seeds, steps or self._steps_of(c), self._first)
             for c in changes
         }
 
-    def run_longer(self, change: Change, seeds: int, longer: int) -> Effect | str:
+    def run_longer(self, change: Change, seeds: Sequence[int], longer: int) -> Effect | str:
         """The effect of a change that had none: of one longer pair, and of all where it gains."""
-        pair = self.run([change], 1, longer)[change]
+        steps = longer * self._steps_of(change)
+        pair = self.run([change], seeds[:1], steps)[change]
         if isinstance(pair, str) or pair.nats < MIN_GAIN_NATS:
             return pair
-        return self.run([change], seeds, longer)[change]
+        return self.run([change], seeds, steps)[change]
 
     def _steps_of(self, change: Change) -> int:
         if not any(spec_of(c.name).wants_tape for c in (*self._base, change)):
             return self.steps
         return max(min(MIN_TAPED_STEPS, self.steps), self.steps // TAPED_TIMES_SHORTER)
 
-    def _patience(self, key: RunKey, longer: int) -> float:
+    def _patience(self, key: RunKey) -> float:
         """Seconds after which a run hangs; nobody knows what recording every step may take."""
         taped = any(spec_of(c.name).wants_tape for c in key.changes)
-        return math.inf if taped else longer * self._seconds
+        return math.inf if taped else max(1.0, key.steps / self.steps) * self._seconds
 
-    def _make(self, wanted: Sequence[RunKey], longer: int) -> None:
+    def _make(self, wanted: Sequence[RunKey]) -> None:
         plans = {
             key: RunSpec(
                 self._directory / f"{len(self._known) + i:03d}",
                 key.first + key.steps,
-                self._patience(key, longer),
+                self._patience(key),
                 loss_steps=tuple(key.first + n for n in (0, 1, *measured_steps(key.steps))),
                 seed_shift=SEED_SHIFT * key.seed,
                 changes=key.changes,
                 from_step=key.first,
-                patience=self._patience(key, longer),
+                patience=self._patience(key),
                 forked_after=self._forked_after,
             )
             for i, key in enumerate(wanted)
@@ -161,7 +162,7 @@ class Trials:
             self._executor.load_no_more()
             for outcome in outcomes:
                 shutil.rmtree(outcome.plan.directory, ignore_errors=True)
-            self._make(wanted, longer)
+            self._make(wanted)
             return
         for outcome in outcomes:
             key = done[id(outcome.plan)]
@@ -198,14 +199,14 @@ def effect_of(
     known: Mapping[RunKey, Measured | str],
     base: tuple[Change, ...],
     change: Change,
-    seeds: int,
+    seeds: Sequence[int],
     steps: int,
     first: int = 0,
 ) -> Effect | str:
     """What a change did, by the runs that are known, or why that cannot be said."""
     differences, without, with_change, starts = [], [], [], []
     measure = "true loss"
-    for seed in range(seeds):
+    for seed in seeds:
         a = known.get(RunKey(base, seed, steps, first), "not run")
         b = known.get(RunKey((*base, change), seed, steps, first), "not run")
         if isinstance(a, str) or isinstance(b, str):
@@ -225,10 +226,10 @@ def effect_of(
         pairs = zip(without, with_change, starts, strict=True)
         differences = [counted(a, start) - counted(b, start) for a, b, start in pairs]
     error = _standard_error(differences)
-    if len(set(differences)) == 1 and seeds > 1 and math.isfinite(differences[0]):
+    if len(set(differences)) == 1 and len(seeds) > 1 and math.isfinite(differences[0]):
         # Seeds change nothing here: what is left is the noise between batches.
-        a = known[RunKey(base, 0, steps, first)]
-        b = known[RunKey((*base, change), 0, steps, first)]
+        a = known[RunKey(base, seeds[0], steps, first)]
+        b = known[RunKey((*base, change), seeds[0], steps, first)]
         assert isinstance(a, Measured) and isinstance(b, Measured)
         batches = zip(a.losses, b.losses, strict=False)
         error = _standard_error([_difference(x, y) for x, y in batches])
@@ -236,7 +237,7 @@ def effect_of(
         change=change,
         nats=_mean(differences),
         error=error,
-        seeds=seeds,
+        seeds=len(seeds),
         steps=steps,
         without=_mean(without),
         with_change=_mean(with_change),
@@ -312,17 +313,20 @@ def saved_effects(
 
     A phase of a run is known by its first step.
     """
-    found: dict[Change, Effect] = {}
+    made: dict[tuple[Change, int], list[int]] = {}
     for key in sorted(known, key=lambda key: (key.steps, key.seed)):
         if key.first == first and key.changes[:-1] == base and key.changes != base:
-            change = key.changes[-1]
-            effect = effect_of(known, base, change, key.seed + 1, key.steps, first)
-            before = found.get(change)
-            fewer = (
-                before is not None and isinstance(effect, Effect) and effect.seeds < before.seeds
-            )
-            if isinstance(effect, Effect) and not fewer:
-                found[change] = effect
+            made.setdefault((key.changes[-1], key.steps), []).append(key.seed)
+    found: dict[Change, Effect] = {}
+    for (change, steps), seeds in made.items():
+        # What was chosen by its first seed is told by others, where there are enough.
+        fresh = [seed for seed in seeds if seed]
+        chosen = fresh if len(fresh) >= MIN_PROVING_SEEDS else seeds
+        effect = effect_of(known, base, change, chosen, steps, first)
+        before = found.get(change)
+        fewer = before is not None and isinstance(effect, Effect) and effect.seeds < before.seeds
+        if isinstance(effect, Effect) and not fewer:
+            found[change] = effect
     return found
 
 
@@ -337,7 +341,7 @@ def saved_pairs(
     for change, effect in effects.items():
         made = [k for k in known if k.changes == (*base, change) and k.first == first]
         steps = max((key.steps for key in made), default=0)
-        pair = effect_of(known, base, change, 1, steps, first)
+        pair = effect_of(known, base, change, (0,), steps, first)
         if steps > effect.steps and isinstance(pair, Effect):
             found[change] = pair
     return found

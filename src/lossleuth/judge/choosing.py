@@ -20,6 +20,12 @@ TRIAL_SECONDS = 4.0
 # A run is taken to hang after so many times what the observed one would have taken, and a minimum.
 # Picked by hand: runs share the cores, and a change may make every step dearer.
 TIMES_SLOWER, MIN_PATIENCE = 10.0, 30.0
+# Share of the time left that screening may take, and in so many rounds.
+SCREENING_SHARE, SCREENING_ROUNDS = 0.4, 7
+# Share of it that pairs of whole runs may take.
+WHOLE_SHARE = 0.9
+# How much slower a step is while another run has the other core. Picked by hand.
+SLOWER_TOGETHER = 1.5
 # A trial that shows no harm is made once more, at most so many times as long.
 MAX_TIMES_LONGER = 8
 
@@ -46,17 +52,33 @@ def is_proven_by_trial(judgements: Judgements) -> bool:
 
 @dataclass(frozen=True)
 class Wish:
-    """Changes to be tried, each on so many paired seeds."""
+    """Changes to be tried, each on paired runs with these seeds, and for how many steps."""
 
     changes: tuple[Change, ...]
-    seeds: int
+    seeds: tuple[int, ...]
+    # As many as usual, where None.
+    steps: int | None = None
+
+
+# What is compared first is compared on this seed; the best proves itself on others, since of many
+# looks at noise one finds something.
+SCREENING_SEEDS = (0,)
+
+
+def fresh_seeds(count: int) -> tuple[int, ...]:
+    """Seeds that were not used to choose a change.
+
+    >>> fresh_seeds(3)
+    (1, 2, 3)
+    """
+    return tuple(range(1, count + 1))
 
 
 def next_wish(
     wanted: Sequence[tuple[str, tuple[Change, ...]]],
     effects: Mapping[Change, Effect],
     failed: Mapping[Change, str],
-    asked: Set[tuple[Change, int]],
+    asked: Set[tuple[Change, tuple[int, ...]]],
     seeds: int,
 ) -> Wish | None:
     """What the first cause on the ladder asks for: several changes on one seed, then the best.
@@ -66,16 +88,19 @@ def next_wish(
     """
     singles = [changes for _, changes in wanted if len(changes) == 1]
     several = [c for _, changes in wanted if len(changes) > 1 for c in changes]
-    for changes in singles:
-        if changes[0] not in failed and (changes[0], seeds) not in asked:
-            return Wish(changes, seeds)
+    all_seeds, fresh = tuple(range(seeds)), fresh_seeds(seeds)
+    for (change,) in singles:
+        # One that was screened before proves itself on other seeds.
+        seeds_of = fresh if (change, SCREENING_SEEDS) in asked else all_seeds
+        if change not in failed and not {(change, fresh), (change, all_seeds)} & asked:
+            return Wish((change,), seeds_of)
     screened = [c for c in dict.fromkeys(several) if c not in effects and c not in failed]
-    screened = [c for c in screened if (c, 1) not in asked]
+    screened = [c for c in screened if (c, SCREENING_SEEDS) not in asked]
     if screened:
-        return Wish(tuple(screened), 1)
-    known = [c for c in several if c in effects and (c, seeds) not in asked]
+        return Wish(tuple(screened), SCREENING_SEEDS)
+    known = [c for c in several if c in effects and (c, fresh) not in asked]
     best = max(known, key=lambda c: effects[c].nats, default=None)
-    return None if best is None else Wish((best,), seeds)
+    return None if best is None else Wish((best,), fresh)
 
 
 def trial_steps(evidence: Evidence) -> int:
@@ -83,6 +108,23 @@ def trial_steps(evidence: Evidence) -> int:
     fitting = int(TRIAL_SECONDS / usual_seconds(evidence))
     most = min(MAX_TRIAL_STEPS, max(4, len(evidence.steps)))
     return max(min(MIN_TRIAL_STEPS, most), min(fitting, most))
+
+
+def challenge_steps(evidence: Evidence, left: float, overhead: float) -> int:
+    """Steps of a run that screens a challenge: as many as fit, up to the whole run.
+
+    So many seconds are left, and a run takes `overhead` seconds beside its steps.
+    """
+    each = SCREENING_SHARE * left / SCREENING_ROUNDS - overhead
+    fitting = int(each / (SLOWER_TOGETHER * usual_seconds(evidence)))
+    return min(max(fitting, trial_steps(evidence)), max(1, len(evidence.steps)))
+
+
+def whole_steps(evidence: Evidence, left: float, overhead: float, seeds: int) -> int | None:
+    """The steps of the observed run, where there is time for pairs of as many; else None."""
+    steps = len(evidence.steps)
+    each = overhead + SLOWER_TOGETHER * steps * usual_seconds(evidence)
+    return steps if seeds * each < WHOLE_SHARE * left else None
 
 
 def trial_patience(evidence: Evidence, steps: int, overhead: float) -> float:
@@ -137,7 +179,8 @@ def briefly_tried(judgements: Mapping[str, Judgement], steps: int) -> dict[Chang
     found: dict[Change, int] = {}
     for judgement in judgements.values():
         harm = judgement.harm
-        there = judgement.wrongness is not None and judgement.status is Status.BENIGN
+        undecided = judgement.status in (Status.BENIGN, Status.SUSPECTED)
+        there = judgement.wrongness is not None and undecided
         if there and harm is not None:
             times = min(MAX_TIMES_LONGER, steps // max(1, harm.steps))
             if times > 1:

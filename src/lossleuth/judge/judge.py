@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from lossleuth.judge.blind_spots import drop_blind
 from lossleuth.judge.by_phase import grouped, in_phase, why_not_judged, worst
+from lossleuth.judge.challenging import gains
+from lossleuth.judge.health import shortcomings
 from lossleuth.judge.judging import (
     Judgements,
     drop_explained,
@@ -22,6 +24,7 @@ from lossleuth.judge.learning import learning
 from lossleuth.judge.reach import reach, steps_made
 from lossleuth.judge.verdict import PhaseVerdict, Verdict, VerdictStatus
 from lossleuth.types.cause import Cause
+from lossleuth.types.challenge import Challenge
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Stage, Status
@@ -46,10 +49,13 @@ def judge(
     looks: Sequence[Evidence],
     circumstances: Circumstances | None = None,
     seconds: float = 0.0,
+    *,
+    battery: Sequence[Challenge] = (),
 ) -> Verdict:
     """The verdict on a program: by the first look at it, and by further ones with cures in.
 
-    A look is the evidence of one observation, with the trials that were made on top of it.
+    A look is the evidence of one observation, with the trials that were made on top of it. The
+    battery is what a healthy run has to stand.
     """
     circumstances = circumstances or Circumstances()
     if not looks:
@@ -58,11 +64,12 @@ def judge(
     firsts = [group[0] for group in groups]
     last = firsts[-1]
     seen, steps = reach(last), steps_made(last)
+    headroom = tuple(gain for first in firsts for gain in gains(battery, first))
     if len(groups) == 1 and last.phase is None:
-        status, known, order, notes = _judge_alone(causes, looks, circumstances)
+        status, known, order, notes = _judge_alone(causes, looks, circumstances, battery)
         notes = (*_blindness(last), *notes, seen.sentence(steps))
-        return Verdict(status, known, order, steps, seconds, notes, seen)
-    judged, told = _judge_phases(causes, groups, circumstances)
+        return Verdict(status, known, order, steps, seconds, notes, seen, headroom=headroom)
+    judged, told = _judge_phases(causes, groups, circumstances, battery)
     known = worst(judged)
     status = min((part.status for part in judged), key=WORST.index)
     # The answer first: that of the worst phase.
@@ -70,7 +77,7 @@ def judge(
     notes = (*_blindness(last), *(note for part in first_of_all for note in part.notes))
     notes = (*notes, *told, seen.sentence(steps))
     order = ranked(causes, known)
-    return Verdict(status, known, order, steps, seconds, notes, seen, tuple(judged))
+    return Verdict(status, known, order, steps, seconds, notes, seen, tuple(judged), headroom)
 
 
 def judged_phases(firsts: Sequence[Evidence]) -> list[int]:
@@ -79,7 +86,10 @@ def judged_phases(firsts: Sequence[Evidence]) -> list[int]:
 
 
 def _judge_phases(
-    causes: Sequence[Cause], groups: Sequence[Sequence[Evidence]], circumstances: Circumstances
+    causes: Sequence[Cause],
+    groups: Sequence[Sequence[Evidence]],
+    circumstances: Circumstances,
+    battery: Sequence[Challenge],
 ) -> tuple[list[PhaseVerdict], list[str]]:
     """What is said of each phase, and of those that are told and not judged."""
     firsts = [group[0] for group in groups]
@@ -92,7 +102,7 @@ def _judge_phases(
         if reason is not None:
             told.append(f"{phase.sentence}: {reason}")
             continue
-        status, known, order, notes = _judge_alone(causes, group, circumstances)
+        status, known, order, notes = _judge_alone(causes, group, circumstances, battery)
         if status == "healthy" and not group[0].recorded:
             # Its loss falls, and nothing else is known of it.
             status, notes = "cannot_tell", (*notes, "no step of it was recorded")
@@ -102,21 +112,33 @@ def _judge_phases(
 
 
 def _judge_alone(
-    causes: Sequence[Cause], looks: Sequence[Evidence], circumstances: Circumstances
+    causes: Sequence[Cause],
+    looks: Sequence[Evidence],
+    circumstances: Circumstances,
+    battery: Sequence[Challenge],
 ) -> tuple[VerdictStatus, Judgements, list[str], tuple[str, ...]]:
     """The answer, every judgement, what is there, and what is seen of a run or one phase of it."""
     first = looks[0]
     state = learning(first)
-    known = judge_looks(causes, looks, circumstances)
-    if state.learns:
-        known = drop_untried(known)
-    known = drop_explained(causes, drop_ineffective_trials(known))
+    known = drop_ineffective_trials(judge_looks(causes, looks, circumstances))
+    known = drop_untried(drop_explained(causes, known))
     order = ranked(causes, known, _hidden_at_first(causes, known, first, circumstances))
-    # A blind observer never says healthy.
-    blind = bool(first.missing_patches)
-    learns = bool(state.learns) and not circumstances.interrupted and not blind
-    status = status_of(order, known, learns=learns)
-    return status, known, order, (state.sentence, *recognised(first))
+    status = status_of(order, known)
+    seen = [state.sentence, *recognised(first)]
+    told = [gain.sentence for gain in gains(battery, first)]
+    if status != "healthy":
+        return status, known, order, (*seen, *told)
+    missing = [] if state.learns else [f"nothing shows that the run is learning ({seen.pop(0)})"]
+    if circumstances.interrupted:
+        missing.append("the examination was interrupted")
+    # A program without an optimizer takes no challenges.
+    taken = () if circumstances.by_hand else battery
+    missing += shortcomings(causes, known, first, taken)
+    # A blind observer never says healthy; what it did not see is said before all else.
+    if missing or first.missing_patches:
+        told = [sentence for sentence in told if sentence not in missing]
+        return "cannot_tell", known, order, (*missing, *seen, *told)
+    return status, known, order, (*seen, *told)
 
 
 def _blindness(look: Evidence) -> list[str]:
@@ -187,11 +209,11 @@ def ranked(
     return [c.id for c in there]
 
 
-def status_of(order: Sequence[str], judgements: Judgements, *, learns: bool) -> VerdictStatus:
-    """The whole in one word: healthy only where nothing is there and the run is seen to learn."""
+def status_of(order: Sequence[str], judgements: Judgements) -> VerdictStatus:
+    """The whole in one word, by what is there; healthy has to be earned by more than that."""
     statuses = {judgements[identifier].status for identifier in order}
     if Status.PROVEN in statuses:
         return "proven"
     if Status.SUSPECTED in statuses:
         return "suspected"
-    return "healthy" if learns else "cannot_tell"
+    return "healthy"

@@ -54,18 +54,21 @@ def drop_untriable(judgements: Judgements) -> Judgements:
 
 
 def drop_untried(judgements: Judgements) -> Judgements:
-    """Of a run that learns, drop what only a trial could show and none was made for."""
+    """Drop what only a trial could show and none was made for: a lack of time is no suspicion."""
     found = dict(judgements)
     for identifier, judgement in judgements.items():
         guessed = judgement.status is Status.SUSPECTED and judgement.wrongness is None
         if guessed and judgement.trials_wanted:
-            reason = "The run learns, and no trial was made that could tell."
+            reason = "No trial was made that could tell."
             found[identifier] = _dropped(judgement, reason)
     return found
 
 
 def drop_ineffective_trials(judgements: Judgements) -> Judgements:
-    """A trial in which no loss differs in any bit never came to act, and clears nobody."""
+    """A trial in which no loss differs in any bit never came to act, and clears nobody.
+
+    What was measured to be wrong stays suspected; what only a trial could show is untested.
+    """
     found = dict(judgements)
     for identifier, judgement in judgements.items():
         harm = judgement.harm
@@ -77,9 +80,9 @@ def drop_ineffective_trials(judgements: Judgements) -> Judgements:
                 f"{judgement.because} But the losses of all pairs are the same to the last bit: "
                 f"in {harm.steps} steps the change never came to act, and nothing is known."
             )
-            found[identifier] = replace(
-                judgement, status=Status.UNTESTED, because=because, harm=None
-            )
+            there = judgement.wrongness is not None
+            status = Status.SUSPECTED if there else Status.UNTESTED
+            found[identifier] = replace(judgement, status=status, because=because, harm=None)
     return found
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from lossleuth.types.evidence import Evidence
 
-# How a record ends where we ended the run, and where the script came to its own end.
+# How a record ends where we ended the run.
 STOPPED = "stopped"
-OWN_END = ("end of script", "sys.exit", "exit", "end of batches")
 # Steps by which a schedule that is stepped at every update may be behind or ahead.
 OFF = 1
 
@@ -45,7 +44,7 @@ def reach(evidence: Evidence) -> Reach:
     Reach(to_end=False, planned=100)
     """
     ending, made = evidence.ending, steps_made(evidence)
-    if ending.how in OWN_END:
+    if ending.is_own:
         return Reach(to_end=True)
     before = _steps_before(evidence)
     plans = [before + total for at, total in ending.planned if abs(before + at - made) <= OFF]

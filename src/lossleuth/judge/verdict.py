@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
 from lossleuth.files import replace_file
+from lossleuth.judge.gain import Gain
 from lossleuth.judge.reach import Reach
 from lossleuth.record import strict_json, values
 from lossleuth.run_directory import VERDICT, RunDirectory
@@ -59,6 +60,8 @@ class VerdictFile(TypedDict):
     """Steps that a schedule of the script is made for, if that is known and more than were seen."""
     phases: list[dict[str, Any]]
     """Things that are trained one after another: number, steps, status and causes; mostly none."""
+    headroom: list[dict[str, Any]]
+    """Changes with which the run does better beyond doubt: a trial each, and what it may mean."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ class Verdict:
     reach: Reach = field(default_factory=Reach)
     # Of a script that trains several things one after another, what is said of each.
     phases: Sequence[PhaseVerdict] = ()
+    # Challenges with which the run does better.
+    headroom: Sequence[Gain] = ()
 
     @property
     def exit_code(self) -> int:
@@ -132,6 +137,7 @@ class Verdict:
             "seen_to_end": self.reach.to_end,
             "planned_steps": self.reach.planned,
             "phases": [part.as_json() for part in self.phases],
+            "headroom": [_plain(gain.as_json()) for gain in self.headroom],
         }
 
     def write(self, directory: Path) -> Path:
@@ -157,6 +163,7 @@ class Verdict:
                     notes=tuple(map(str, known["notes"])),
                     reach=Reach(known.get("seen_to_end"), known.get("planned_steps")),
                     phases=tuple(_phase(part) for part in known.get("phases", ())),
+                    headroom=tuple(Gain.from_json(gain) for gain in known.get("headroom", ())),
                 )
             found = f"schema {known['schema']}, status {known['status']} in {path}"
         except OSError:

@@ -66,6 +66,8 @@ class Cause:
     relies_on: tuple[Patch, ...] = ()
     # Causes that the same fault may also be blamed on.
     overlaps: tuple[str, ...] = ()
+    # Whether a run is healthy only if this was tested: what every sound program has in common.
+    is_core: bool = False
     # Whether true losses mean nothing while this fault is there.
     voids_trials: bool = False
     # Whether it makes the loss that the script prints another number than the true loss.

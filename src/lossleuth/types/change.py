@@ -55,6 +55,8 @@ def _restored(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {k: float(v) if v in NON_FINITE else v for k, v in stored.items()}
 
 
+# Pairs of runs below which nothing is proven.
+MIN_PROVING_SEEDS = 3
 # A loss of so many times its start is lost: how far it went says nothing, and would only drown the
 # difference to a run that learns in the differences among those that do not.
 LOST = 10.0
@@ -105,7 +107,7 @@ class Effect(NamedTuple):
     @property
     def is_better(self) -> bool:
         """Whether the change helped beyond doubt: by more than 3 standard errors, over 3 seeds."""
-        return self.seeds >= 3 and self.nats > 3 * self.error and self.nats > 0
+        return self.seeds >= MIN_PROVING_SEEDS and self.nats > 3 * self.error and self.nats > 0
 
     @property
     def possible(self) -> float:

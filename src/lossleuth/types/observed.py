@@ -187,6 +187,10 @@ class Unfinished:
     unsupervised: int | None = None
 
 
+# How a record ends where the script came to its own end.
+OWN_END = ("end of script", "sys.exit", "exit", "end of batches")
+
+
 @dataclass(frozen=True)
 class Ending:
     """How the script ended."""
@@ -203,6 +207,11 @@ class Ending:
     # Optimizers and schedules that were made before the first backward pass.
     made_before_training: int | None = None
     unfinished: Unfinished | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the script came to its own end."""
+        return self.how in OWN_END
 
 
 @dataclass(frozen=True)

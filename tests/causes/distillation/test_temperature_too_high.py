@@ -8,7 +8,8 @@ from typing import Any
 from evidence import check_refuted, check_trial, check_untested
 from lessons_seen import COMPARED, UNTAUGHT, taught
 
-from lossleuth.causes.distillation.temperature_too_high import CAUSE, MIN_GAIN_NATS, judge
+from lossleuth.causes.distillation.temperature_too_high import CAUSE, judge
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS
 from lossleuth.types.change import Change
 
 HOT: dict[str, Any] = {"teacher_temperature": 50.0, "student_temperature": 50.0, "weight": 2500.0}
@@ -17,7 +18,7 @@ HOT: dict[str, Any] = {"teacher_temperature": 50.0, "student_temperature": 50.0,
 def test_where_little_is_left_a_lower_one_is_tried() -> None:
     fault = taught(**HOT, levels={"2": (1.0, 1.0), "50": (0.6, 0.1)})
     change = Change.of("teach_by_reference", temperature=2.0, weight=1.0)
-    check_trial(judge, fault, [change], COMPARED, min_effect=MIN_GAIN_NATS)
+    check_trial(judge, fault, [change], COMPARED, min_effect=MIN_EFFECT_NATS)
 
 
 def test_a_large_loss_is_no_fault() -> None:

@@ -5,21 +5,22 @@ from __future__ import annotations
 from evidence import check_refuted, check_trial, check_untested
 from lessons_seen import MIXED, UNTAUGHT, taught
 
-from lossleuth.causes.distillation.weights_swapped import CAUSE, MIN_GAIN_NATS, judge
+from lossleuth.causes.distillation.weights_swapped import CAUSE, judge
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS
 from lossleuth.types.change import Change
 
 
 def test_a_teacher_without_a_say_is_tried_with_one() -> None:
     change = Change.of("teach_by_reference", temperature=2.0, weight=0.9)
     check_trial(
-        judge, taught(weight=0.4, label_weight=0.9), [change], MIXED, min_effect=MIN_GAIN_NATS
+        judge, taught(weight=0.4, label_weight=0.9), [change], MIXED, min_effect=MIN_EFFECT_NATS
     )
 
 
 def test_a_weight_of_nothing_is_one_of_them() -> None:
     change = Change.of("teach_by_reference", temperature=2.0, weight=1.0)
     silent = taught(weight=0.0, weight_fit=None, label_weight=1.0)
-    check_trial(judge, silent, [change], MIXED, min_effect=MIN_GAIN_NATS)
+    check_trial(judge, silent, [change], MIXED, min_effect=MIN_EFFECT_NATS)
 
 
 def test_a_missing_factor_is_another_fault() -> None:

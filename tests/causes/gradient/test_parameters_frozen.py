@@ -5,9 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps
+from evidence import (
+    OPTIMIZER,
+    check_proven,
+    check_refuted,
+    check_trial,
+    check_untested,
+    seen,
+    steps,
+    tried,
+)
 
-from lossleuth.causes.gradient.parameters_frozen import ALL, CAUSE, CURE, MIN_GAIN_OF_ALL, judge
+from lossleuth.causes.gradient.parameters_frozen import ALL, CAUSE, CURE, judge
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.update import Coverage, Uncovered
 from lossleuth.types.evidence import Evidence
@@ -55,6 +65,15 @@ def test_the_parameter_is_named_where_no_line_made_the_optimizer() -> None:
     assert judge(unknown).where == Where("model.py", 3, "tok")
 
 
+def test_what_is_frozen_and_comes_from_no_file_is_blamed_where_training_it_gains() -> None:
+    part = seen(coverage(frozen_share=0.3))
+    check_refuted(judge(part), "all 25 tensors")
+    proven = judge(tried(part, ALL, 0.3))
+    check_proven(proven, OPTIMIZER, "30%")
+    assert proven.cure == ALL
+    check_refuted(judge(tried(part, ALL, 0.05)), "all 25 tensors")
+
+
 def test_adapters_over_frozen_weights_in_no_optimizer_are_sound() -> None:
     check_refuted(judge(covered()), "all 25 tensors")
 
@@ -81,7 +100,7 @@ def left_out(
 
 def test_a_model_that_is_mostly_frozen_and_learns_nothing_is_tried_unfrozen() -> None:
     fault = left_out()
-    check_trial(judge, fault, [ALL], OPTIMIZER, min_effect=MIN_GAIN_OF_ALL)
+    check_trial(judge, fault, [ALL], OPTIMIZER, min_effect=MIN_EFFECT_NATS)
     assert "80%" in judge(fault).because
 
 

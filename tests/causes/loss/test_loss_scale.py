@@ -17,7 +17,8 @@ from evidence import (
     steps,
 )
 
-from lossleuth.causes.loss.loss_scale import CAUSE, MIN_GAIN, judge
+from lossleuth.causes.loss.loss_scale import CAUSE, judge
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS
 from lossleuth.findings.finding import Finding
 from lossleuth.findings.gradient import LogitGradient
 from lossleuth.findings.recorded_step import RecordedStep
@@ -45,7 +46,7 @@ def test_a_factor_is_suspected_until_it_was_divided_by(
     scales: tuple[float, ...], inverse: float
 ) -> None:
     cure = Change.of("scale_gradient", factor=inverse)
-    check_trial(judge, seen(*followed(*scales)), [cure], LOSS, min_effect=MIN_GAIN)
+    check_trial(judge, seen(*followed(*scales)), [cure], LOSS, min_effect=MIN_EFFECT_NATS)
 
 
 def test_the_backward_pass_is_named_where_the_loss_has_no_line() -> None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from evidence import UPDATE, check_refuted, check_trial, check_untested, seen, steps, tried
 
-from lossleuth.causes.optimizer.clip_too_tight import CAUSE, CURE, LOOSER, MIN_GAIN, judge
+from lossleuth.causes.optimizer.clip_too_tight import CAUSE, CURE, LOOSER, judge
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS
 from lossleuth.findings.update import GradientEdits
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
@@ -21,12 +22,20 @@ def clipped(*factors: float, limit: float = 0.01) -> Evidence:
 
 def test_tight_clipping_is_suspected_until_left_out() -> None:
     fault = clipped(0.01, 0.02, 0.01, 1.0)
-    check_trial(judge, fault, [CURE], UPDATE, harmless=Status.REFUTED, min_effect=MIN_GAIN)
+    check_trial(judge, fault, [CURE], UPDATE, harmless=Status.REFUTED, min_effect=MIN_EFFECT_NATS)
     assert "at 0.01" in judge(fault).because and "3 of 4" in judge(fault).because
 
 
 def test_clipping_in_every_step_that_an_adaptive_rule_cancels_is_refuted() -> None:
     check_refuted(judge(tried(clipped(0.01, 0.01), CURE, 0.05)), "2 of 2", "+0.050")
+
+
+def test_mild_clipping_that_costs_much_is_proven_by_the_challenge() -> None:
+    mild = clipped(0.5, 0.4, 0.3)
+    assert judge(tried(mild, CURE, 0.3)).status is Status.PROVEN
+    check_refuted(judge(tried(mild, CURE, 0.05)), "3 of 3")
+    # What is never clipped is not cured by leaving it out.
+    check_refuted(judge(tried(clipped(1.0, 1.0), CURE, 0.3)), "0 of 2")
 
 
 def test_where_it_diverges_without_clipping_a_usual_limit_is_tried() -> None:

@@ -6,12 +6,28 @@ import math
 from dataclasses import replace
 
 import pytest
-from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps, tried
+from evidence import (
+    OPTIMIZER,
+    check_proven,
+    check_refuted,
+    check_trial,
+    check_untested,
+    seen,
+    steps,
+    tried,
+)
 
-from lossleuth.causes.optimizer.lr_too_high import CAUSE, MIN_GAIN, NO_DECAY, WANTS, judge
+from lossleuth.causes.optimizer.lr_too_high import (
+    CAUSE,
+    CHALLENGES,
+    MIN_GAIN,
+    NO_DECAY,
+    WANTS,
+    judge,
+)
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.update import Coverage
-from lossleuth.types.change import Effect
+from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
 from lossleuth.types.observed import FoundIn, Made, Origins, ParameterGroup, RunSettings
@@ -61,9 +77,19 @@ def test_the_file_of_the_setting_is_named() -> None:
 
 
 @pytest.mark.parametrize("without", [3.0, 3.4])
-def test_a_rate_that_makes_most_of_the_progress_is_not_too_high(without: float) -> None:
+def test_a_rate_that_makes_most_of_the_progress_may_still_be_too_high(without: float) -> None:
     evidence = tried(run(STUCK), WANTS[0], 0.4, without=without, start=5.0)
-    check_refuted(judge(evidence), "most of the progress")
+    assert judge(evidence).status is Status.PROVEN
+
+
+@pytest.mark.parametrize("change", CHALLENGES)
+def test_a_run_without_a_symptom_is_proven_by_the_challenge_that_gains(change: Change) -> None:
+    assert judge(run(FALLING)).status is Status.REFUTED
+    proven = judge(tried(run(FALLING), change, 0.2))
+    check_proven(proven, OPTIMIZER, "goes down, to 1.500", "3 paired runs")
+    assert proven.cure == change
+    for nil in ({"nats": 0.09}, {"nats": 0.2, "seeds": 1}, {"nats": 0.2, "error": 0.1}):
+        assert judge(tried(run(FALLING), change, **nil)).status is Status.REFUTED
 
 
 def test_a_rate_that_is_only_less_bad_is_no_cure() -> None:

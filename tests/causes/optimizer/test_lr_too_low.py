@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps, tried
 
-from lossleuth.causes.optimizer.lr_too_low import CAUSE, MIN_GAIN, WANTS, judge
+from lossleuth.causes.optimizer.lr_too_low import CAUSE, CHALLENGE, MIN_GAIN, WANTS, judge
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.update import Coverage
 from lossleuth.types.evidence import Evidence
@@ -48,9 +48,27 @@ def test_a_trained_model_that_is_to_change_little_is_not_blamed() -> None:
     check_refuted(CAUSE.judged(trained), "2.000", "4.000", "trained model")
 
 
-def test_a_rate_that_makes_a_fair_part_of_the_progress_is_not_too_low() -> None:
+def test_a_rate_that_makes_a_fair_part_of_the_progress_is_open_until_the_whole_run_is_tried() -> (
+    None
+):
     evidence = tried(run(STILL), WANTS[0], 1.0, without=4.0, start=5.0)
-    check_refuted(judge(evidence), "fair part")
+    check_untested(judge(evidence), "shorter than the run")
+    whole = replace(evidence, ending=Ending(how="end of script"))
+    assert judge(whole).status is Status.PROVEN
+
+
+@pytest.mark.parametrize(
+    ("how", "length", "proven"),
+    [("end of script", 20, True), ("end of script", 10, False), ("stopped", 20, False)],
+)
+def test_a_loss_that_falls_proves_it_only_where_a_higher_rate_wins_the_whole_run(
+    how: str, length: int, proven: bool
+) -> None:
+    fallen = replace(run(FALLING), ending=Ending(how=how))
+    judged = judge(tried(fallen, CHALLENGE, 0.5, steps=length))
+    assert (judged.status is Status.PROVEN) is proven
+    if not proven:
+        check_refuted(judged, "long enough")
 
 
 def test_a_rate_that_is_only_less_bad_is_no_cure() -> None:

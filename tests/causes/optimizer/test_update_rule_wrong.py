@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from evidence import OPTIMIZER, alternating, check_refuted, check_trial, check_untested, seen, tried
 
-from lossleuth.causes.optimizer.update_rule_wrong import CAUSE, MIN_GAIN, WANTS, judge
+from lossleuth.causes.optimizer.update_rule_wrong import CAUSE, WANTS, judge
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS
 from lossleuth.findings.update import UpdateLines, UpdateTruth
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
@@ -34,7 +35,7 @@ def update(error: float, rule: str = "AdamW", floor: float = 1e-6, **given: Any)
 def test_an_update_of_no_sound_rule_is_suspected_until_tried(
     found: UpdateTruth, harmless: Status
 ) -> None:
-    check_trial(judge, seen(found), WANTS, OPTIMIZER, harmless=harmless, min_effect=MIN_GAIN)
+    check_trial(judge, seen(found), WANTS, OPTIMIZER, harmless=harmless, min_effect=MIN_EFFECT_NATS)
     assert "3 of 3 recorded updates by MyAdam" in judge(seen(found)).because
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 from evidence import alternating, check_refuted, check_trial, check_untested, seen
 
-from lossleuth.causes.precision.rounding_error import CAUSE, CURE, MIN_GAIN, judge
+from lossleuth.causes.precision.rounding_error import CAUSE, CURE, judge
 from lossleuth.findings.gradient import GradientTruth
 from lossleuth.findings.precision import OperationError
 from lossleuth.types.evidence import Evidence
@@ -25,12 +25,12 @@ def operation(error: float, line: int) -> OperationError:
 
 def test_a_gradient_that_is_mostly_rounding_is_suspected_at_the_worst_operation() -> None:
     fault = seen(rounded(0.5), operation(0.1, 4), operation(0.4, 7))
-    check_trial(CAUSE.judged, fault, [CURE], Where("model.py", 7, "head"), min_effect=MIN_GAIN)
+    check_trial(CAUSE.judged, fault, [CURE], Where("model.py", 7, "head"))
     assert "50%" in judge(fault).because
 
 
 def test_rounding_without_a_known_operation_has_no_place() -> None:
-    check_trial(judge, seen(rounded(0.5)), [CURE], None, min_effect=MIN_GAIN)
+    check_trial(judge, seen(rounded(0.5)), [CURE], None)
 
 
 @pytest.mark.parametrize("floor", [1e-7, 4e-3, 0.2], ids=["float32", "bfloat16", "limit"])
@@ -40,7 +40,7 @@ def test_ordinary_rounding_is_ruled_out_with_its_number(floor: float) -> None:
 
 def test_the_worst_recorded_step_counts() -> None:
     fault = alternating([rounded(1e-7)], [rounded(0.5)])
-    check_trial(judge, fault, [CURE], None, min_effect=MIN_GAIN)
+    check_trial(judge, fault, [CURE], None)
 
 
 @pytest.mark.parametrize(

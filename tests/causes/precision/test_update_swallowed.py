@@ -7,7 +7,8 @@ import math
 import pytest
 from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps
 
-from lossleuth.causes.precision.update_swallowed import MIN_GAIN, WANTS, judge
+from lossleuth.causes.precision.update_swallowed import WANTS, judge
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status
 from lossleuth.types.observed import Readings
@@ -22,7 +23,7 @@ def lost(*steps: list[float], made: float = 1e-4) -> Evidence:
 
 def test_updates_that_are_mostly_lost_are_suspected_until_kept() -> None:
     fault = lost([0.9, 0.0], [0.9, 0.0], [0.0, 0.0])
-    check_trial(judge, fault, WANTS, OPTIMIZER, min_effect=MIN_GAIN)
+    check_trial(judge, fault, WANTS, OPTIMIZER, min_effect=MIN_EFFECT_NATS)
     assert "81%" in judge(fault).because
 
 

@@ -34,6 +34,17 @@ def test_it_is_torchs_own_rule(rule: str, settings: dict[str, Any]) -> None:
     assert with_changes(own, UseRule(rule)).distance(own()) < 1e-12
 
 
+def test_usual_settings_replace_odd_ones() -> None:
+    odd = made("AdamW", {"lr": 0.01, "betas": (0.999, 0.9), "eps": 0.1})
+    usual = made("AdamW", {"lr": 0.01})
+    expected = trained(make=usual, dtype=torch.float64)
+    assert trained(make=odd, dtype=torch.float64).distance(expected) > 1e-3
+    found = with_changes(
+        lambda: trained(make=odd, dtype=torch.float64), UseRule("AdamW", usual=True)
+    )
+    assert found.distance(expected) < 1e-12
+
+
 class Careless(torch.optim.Optimizer):
     """Has the settings of Adam and forgets to correct its bias."""
 

@@ -126,4 +126,5 @@ CAUSE = Cause(
     voids_trials=True,
     changes_printed_loss=True,
     relies_on=("lookups",),
+    is_core=True,
 )

@@ -112,4 +112,5 @@ CAUSE = Cause(
     limits=(MAX_EMPTY_SHARE,),
     voids_trials=True,
     relies_on=("lookups",),
+    is_core=True,
 )

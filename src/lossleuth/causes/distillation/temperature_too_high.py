@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 
 from lossleuth.causes.lessons import compared_place, without_teacher
-from lossleuth.causes.reasoning import decided_by_trial
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS, decided_by_trial
 from lossleuth.findings.distillation import Teaching
 from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
@@ -47,7 +47,6 @@ MAX_GRADIENT_LEFT = Limit(
 MAX_DIVERGENCE_LEFT = Limit(
     0.7, "largest share of T² times the divergence at the low temperature that is left"
 )
-MIN_GAIN_NATS = Limit(0.05, "least gain of the trial, in nats, that counts as harm")
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -92,7 +91,7 @@ def judge(evidence: Evidence) -> Judgement:
         temperature=float(LOW_TEMPERATURE),
         weight=round(weight / temperature**2, 4),
     )
-    return decided_by_trial(evidence, fault, [change], min_effect=MIN_GAIN_NATS)
+    return decided_by_trial(evidence, fault, [change])
 
 
 def _left(teaching: Teaching, temperature: float) -> tuple[float, float] | None:
@@ -116,7 +115,7 @@ CAUSE = Cause(
         LOW_TEMPERATURE,
         MAX_GRADIENT_LEFT,
         MAX_DIVERGENCE_LEFT,
-        MIN_GAIN_NATS,
+        MIN_EFFECT_NATS,
     ),
     overlaps=("temperature_unscaled",),
 )

@@ -37,7 +37,7 @@ from lossleuth.causes.lessons import (
     weights,
     without_teacher,
 )
-from lossleuth.causes.reasoning import decided_by_trial
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS, decided_by_trial
 from lossleuth.findings.distillation import Teaching
 from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
@@ -48,7 +48,6 @@ MIN_WEIGHT_RATIO = Limit(
     3, "least weight of the labels, as a multiple of the teacher's, that is looked into"
 )
 MIN_STEPS = Limit(2, "fewest recorded steps, since weights may follow a schedule")
-MIN_GAIN_NATS = Limit(0.05, "least gain of the trial, in nats, that counts as harm")
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -86,7 +85,7 @@ def judge(evidence: Evidence) -> Judgement:
     change = Change.of(
         "teach_by_reference", temperature=last.temperature, weight=round(last.labels, 4)
     )
-    return decided_by_trial(evidence, fault, [change], min_effect=MIN_GAIN_NATS)
+    return decided_by_trial(evidence, fault, [change])
 
 
 def _weights(teaching: Teaching) -> Weights | None:
@@ -116,7 +115,7 @@ CAUSE = Cause(
     limits=(
         MIN_WEIGHT_RATIO,
         MIN_STEPS,
-        MIN_GAIN_NATS,
+        MIN_EFFECT_NATS,
         MIN_SQUARED_TEMPERATURE,
         MAX_DISTANCE_FROM_ONE,
         MIN_RELATIVE_WEIGHT,

@@ -81,4 +81,5 @@ CAUSE = Cause(
     limits=(MIN_LOST_SHARE, MIN_EFFECT_NATS),
     overlaps=("wrong_backward", "parameters_frozen", "unregistered_parameters"),
     fix=without_cut,
+    is_core=True,
 )

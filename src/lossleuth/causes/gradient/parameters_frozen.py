@@ -12,7 +12,8 @@ How it is judged
     with adapters and probes, is taken as meant. The exception: most of the model is frozen, comes
     from no file, the loss is no better than what frequencies of single tokens give, and what is
     trained is not of far lower rank than what is frozen, as adapters are. Then it is tried to train
-    everything.
+    everything. So is every run that leaves weights untrained which come from no file, beside no
+    adapters: where that wins 0.1 nat, the freezing is what holds it back.
 
 How to fix
     Switch `requires_grad` on for what is to be trained, after whatever switched it off.
@@ -34,6 +35,7 @@ from lossleuth.causes.reasoning import (
     frozen_share,
     optimizer_place,
     share,
+    sure_gain,
     true_losses,
     unigram,
 )
@@ -44,6 +46,7 @@ from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
+REMEDY = "Switch requires_grad on for the parameters that are to be trained."
 CURE, ALL = Change.of("unfreeze_parameters"), Change.of("train_everything")
 MIN_FROZEN_SHARE = Limit(
     0.5, "least share of frozen parameters outside of optimizers that leaves too little to learn"
@@ -54,7 +57,6 @@ MIN_GAIN_ON_UNIGRAM = Limit(
 MAX_LOW_RANK_SHARE = Limit(
     0.5, "largest share of the trained elements in matrices of low rank that are no adapters"
 )
-MIN_GAIN_OF_ALL = Limit(0.1, "least gain, in nats, of a trial that trains everything")
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -76,7 +78,7 @@ def _held(evidence: Evidence, frozen: tuple[Uncovered, ...]) -> Judgement:
         f"and ask for no gradient (such as {first.name}); expected 0.",
         _freezing(evidence) or Where(first.file, first.line, first.module),
         Wrongness("share of frozen elements", share(count, count + sum(evidence.sizes)), 0.0, 0.0),
-        remedy="Switch requires_grad on for the parameters that are to be trained.",
+        remedy=REMEDY,
     )
     return decided_by_trial(evidence, fault, [CURE])
 
@@ -90,6 +92,15 @@ def _left_out(evidence: Evidence, known: Coverage) -> Judgement:
         # Where neither logits nor targets are seen, the loss that is differentiated has to do.
         losses = list(enumerate(finite(evidence.losses)))
         floor = evidence.floors.unigram
+    if part and sure_gain(evidence, [ALL]) is not None:
+        fault = Judgement(
+            Status.SUSPECTED,
+            f"{part:.0%} of the parameters in use ask for no gradient and come from no file.",
+            _freezing(evidence),
+            Wrongness("share of frozen elements", part, 0.0, 0.0),
+            remedy=REMEDY,
+        )
+        return decided_by_trial(evidence, fault, [ALL])
     if part < MIN_FROZEN_SHARE or floor is None or not losses:
         return refuted(sound)
     if known.thin_share > MAX_LOW_RANK_SHARE:
@@ -110,9 +121,9 @@ def _left_out(evidence: Evidence, known: Coverage) -> Judgement:
         f"({floor:.3f}).",
         _freezing(evidence),
         Wrongness("share of frozen elements", part, 0.0, 0.0),
-        remedy="Switch requires_grad on for the parameters that are to be trained.",
+        remedy=REMEDY,
     )
-    return decided_by_trial(evidence, fault, [ALL], min_effect=MIN_GAIN_OF_ALL)
+    return decided_by_trial(evidence, fault, [ALL])
 
 
 def _freezing(evidence: Evidence) -> Where | None:
@@ -132,7 +143,7 @@ CAUSE = Cause(
         MIN_GAIN_ON_UNIGRAM,
         MAX_LOW_RANK_SHARE,
         MIN_EFFECT_NATS,
-        MIN_GAIN_OF_ALL,
     ),
     relies_on=("lookups",),
+    is_core=True,
 )

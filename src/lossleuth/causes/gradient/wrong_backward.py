@@ -290,4 +290,5 @@ CAUSE = Cause(
         MIN_EFFECT_NATS,
     ),
     overlaps=("graph_cut", "gradient_wiped"),
+    is_core=True,
 )

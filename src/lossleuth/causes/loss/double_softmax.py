@@ -72,4 +72,5 @@ CAUSE = Cause(
     limits=(MAX_SUM_ERROR,),
     fix=without_softmax,
     changes_printed_loss=True,
+    is_core=True,
 )

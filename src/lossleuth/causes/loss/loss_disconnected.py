@@ -114,4 +114,5 @@ CAUSE = Cause(
     limits=(MIN_COSINE, MIN_BEST_COSINE, MAX_OPPOSITE, ROUNDING, MIN_EFFECT_NATS),
     overlaps=("ascent",),
     changes_printed_loss=True,
+    is_core=True,
 )

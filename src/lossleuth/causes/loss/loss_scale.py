@@ -24,7 +24,12 @@ from __future__ import annotations
 
 import statistics
 
-from lossleuth.causes.reasoning import backward_place, decided_by_trial, first_place
+from lossleuth.causes.reasoning import (
+    MIN_EFFECT_NATS,
+    backward_place,
+    decided_by_trial,
+    first_place,
+)
 from lossleuth.findings.data import TargetLines
 from lossleuth.findings.gradient import LogitGradient
 from lossleuth.findings.recorded_step import RecordedStep
@@ -38,7 +43,6 @@ from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refut
 MIN_HARMLESS = Limit(0.4, "factor of the loss below which it is too small")
 MAX_HARMLESS = Limit(2.5, "factor of the loss above which it is too large")
 MIN_COSINE = Limit(0.9, "cosine with cross-entropy's gradient above which only a factor differs")
-MIN_GAIN = Limit(0.05, "least gain of the trial, in nats, that counts as harm")
 ROUNDING = Limit(1e-3, "error of a factor that rounding alone could make")
 
 
@@ -68,7 +72,7 @@ def judge(evidence: Evidence) -> Judgement:
         remedy="Average over targets and micro-batches, once.",
     )
     cure = Change.of("scale_gradient", factor=float(f"{1 / factor:.6g}"))
-    return decided_by_trial(evidence, fault, [cure], min_effect=MIN_GAIN)
+    return decided_by_trial(evidence, fault, [cure])
 
 
 def _factor(step: RecordedStep) -> float | None:
@@ -94,7 +98,7 @@ CAUSE = Cause(
     judge,
     needs=(LogitGradient,),
     uses=(UpdateTruth, TargetLines),
-    limits=(MIN_HARMLESS, MAX_HARMLESS, MIN_COSINE, MIN_GAIN, ROUNDING),
+    limits=(MIN_HARMLESS, MAX_HARMLESS, MIN_COSINE, MIN_EFFECT_NATS, ROUNDING),
     overlaps=("lr_too_high", "lr_too_low", "accumulation_normalisation", "clip_too_tight"),
     changes_printed_loss=True,
     relies_on=("loss scaling",),

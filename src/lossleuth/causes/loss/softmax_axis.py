@@ -93,4 +93,5 @@ CAUSE = Cause(
     # The loss's softmax is not needed: see `_recorded`.
     uses=(Softmaxes, Leaks, Alignment),
     overlaps=("future_leak", "batch_leak"),
+    is_core=True,
 )

@@ -56,4 +56,5 @@ CAUSE = Cause(
     uses=(Softmaxes, TrueLoss),
     limits=(MIN_HARM, MIN_LEARNT),
     overlaps=("softmax_axis", "future_leak"),
+    is_core=True,
 )

@@ -74,4 +74,5 @@ CAUSE = Cause(
     limits=(MIN_HARM, MIN_LEARNT),
     overlaps=("softmax_axis", "batch_leak"),
     fix=causal,
+    is_core=True,
 )

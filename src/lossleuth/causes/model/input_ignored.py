@@ -117,4 +117,5 @@ CAUSE = Cause(
     limits=(MIN_DISTINCT_TARGETS,),
     overlaps=("dead_network",),
     voids_trials=True,
+    is_core=True,
 )

@@ -93,4 +93,5 @@ CAUSE = Cause(
     needs=(Coverage,),
     limits=(MIN_MISSING_SHARE, MIN_EFFECT_NATS),
     overlaps=("stale_parameters", "parameters_frozen"),
+    is_core=True,
 )

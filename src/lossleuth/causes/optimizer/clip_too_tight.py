@@ -10,7 +10,8 @@ Why training fails
 How it is judged
     Clipping is looked at only where it changes the update. A clip rate of 100 % alone is no fault:
     Adam divides by the gradient's size, and a constant factor cancels. Whether it matters is tried:
-    the same run with gradients unclipped, or, where that diverges, clipped at 1.
+    the same run with gradients unclipped, or, where that diverges, clipped at 1. Every run that
+    clips is tried without.
 
 How to fix
     Raise the limit, or raise the rate by the factor that clipping takes away.
@@ -23,7 +24,14 @@ from __future__ import annotations
 
 import statistics
 
-from lossleuth.causes.reasoning import clip_place, decided_by_trial, finite, setting_place
+from lossleuth.causes.reasoning import (
+    MIN_EFFECT_NATS,
+    clip_place,
+    decided_by_trial,
+    finite,
+    setting_place,
+    sure_gain,
+)
 from lossleuth.findings.update import GradientEdits
 from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
@@ -31,7 +39,6 @@ from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 MAX_FACTOR = Limit(0.2, "largest median factor, of a gradient's size, that is tight clipping")
-MIN_GAIN = Limit(0.1, "least gain, in nats, of a trial without such clipping")
 MIN_DIVERGED = Limit(2, "least loss of a run that diverges, in multiples of its first")
 # Without any clipping a high rate may diverge, which says nothing of a limit that is usual.
 CURE, LOOSER = Change.of("keep_gradients"), Change.of("keep_gradients", norm=1.0)
@@ -50,7 +57,7 @@ def judge(evidence: Evidence) -> Judgement:
         return refuted(f"gradients are clipped in 0 of {len(steps)} steps")
     usual = statistics.median(factors)
     clipped = sum(f < 1 for f in factors)
-    if usual > MAX_FACTOR:
+    if usual > MAX_FACTOR and (not clipped or sure_gain(evidence, [CURE]) is None):
         return refuted(
             f"gradients are clipped in {clipped} of {len(factors)} steps, to {usual:.0%} of their "
             "size in the median"
@@ -71,7 +78,7 @@ def judge(evidence: Evidence) -> Judgement:
     without = evidence.effects.get(CURE)
     diverges = without is not None and not without.with_change < MIN_DIVERGED * without.start
     cure = LOOSER if diverges else CURE
-    decided = decided_by_trial(evidence, fault, [cure], min_effect=MIN_GAIN)
+    decided = decided_by_trial(evidence, fault, [cure])
     if decided.status is Status.BENIGN:
         return refuted(decided.because)
     return decided
@@ -83,7 +90,7 @@ CAUSE = Cause(
     "clipping harms",
     judge,
     uses=(GradientEdits,),
-    limits=(MAX_FACTOR, MIN_GAIN, MIN_DIVERGED),
+    limits=(MAX_FACTOR, MIN_EFFECT_NATS, MIN_DIVERGED),
     overlaps=("lr_too_low", "loss_scale", "gradient_wiped"),
     relies_on=(
         "clipping",

@@ -11,8 +11,7 @@ How it is judged
     The share of elements whose √v is below ε, among those with a gradient, in the median of all
     steps: each of these makes less than half its step. An epsilon of at most torch's default is not
     blamed: gradients that are small beside that are a fault of another kind. Whether it matters is
-    tried: the same run with epsilon at torch's default. Proven if the present epsilon makes only a
-    small part of the progress.
+    tried: the same run with epsilon at torch's default.
 
 How to fix
     Take the default, 1e-8, or for half precision about 1e-6; look whether epsilon and another
@@ -27,7 +26,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import replace
 
 from lossleuth.causes.reasoning import decided_by_trial, finite, optimizer_place
 from lossleuth.types.cause import Cause, Limit
@@ -42,9 +40,6 @@ MIN_SHARE = Limit(
 )
 MIN_GAIN = Limit(
     0.1, "least gain, in nats, of a trial with the usual epsilon, and least progress there"
-)
-MAX_PROGRESS = Limit(
-    0.5, "largest share of the usual epsilon's progress that one makes which is too large"
 )
 CURE = Change.of("cap_epsilon", value=1e-8)
 
@@ -79,12 +74,8 @@ def judge(evidence: Evidence) -> Judgement:
     )
     decided = decided_by_trial(evidence, fault, [CURE], min_effect=MIN_GAIN)
     harm = decided.harm
-    if decided.status is Status.PROVEN and harm is not None:
-        if harm.possible < MIN_GAIN:
-            return refuted(f"no epsilon learns, the other one is only less bad: {harm.sentence}")
-        if harm.makes_without(MAX_PROGRESS):
-            because = f"{fault.because} It makes a fair part of the progress: {harm.sentence}."
-            return replace(decided, status=Status.BENIGN, because=because, cure=None)
+    if decided.status is Status.PROVEN and harm is not None and harm.possible < MIN_GAIN:
+        return refuted(f"no epsilon learns, the other one is only less bad: {harm.sentence}")
     return decided
 
 
@@ -119,6 +110,6 @@ CAUSE = Cause(
     Stage.OPTIMIZER,
     "epsilon is so large that Adam does not adapt",
     judge,
-    limits=(MIN_STEPS, USUAL_EPSILON, MIN_SHARE, MIN_GAIN, MAX_PROGRESS),
+    limits=(MIN_STEPS, USUAL_EPSILON, MIN_SHARE, MIN_GAIN),
     overlaps=("lr_too_low", "clip_too_tight", "loss_scale", "update_swallowed"),
 )

@@ -9,8 +9,10 @@ Why training fails
 
 How it is judged
     By trial alone: the same run, from the same start and with the same batches, at 10 and 100
-    times the rate. Proven if the present rate makes only a small part of the progress. A rate that
-    is still rising in a warm-up is left out. Where a program updates by hand, and its first update
+    times the rate. A higher rate often wins at first and loses in the long run, so it has to win by
+    0.1 nat over the script's own whole run, or the present rate to make only a small part of the
+    progress. A rate that is still rising in a warm-up is left out. Where a program updates by hand,
+    and its first update
     is not the gradient times one number, the rule may be at fault instead: then it is suspected.
     Where every gradient that is used is exactly 0, no rate makes an update: then it is refuted.
 
@@ -28,12 +30,14 @@ from dataclasses import replace
 
 from lossleuth.causes.edits import rescaled_rate
 from lossleuth.causes.reasoning import (
+    covers_run,
     decided_by_trial,
     finite,
     frozen_share,
     optimizer_place,
     rate_is_idle,
     setting_place,
+    sure_gain,
     true_losses,
     unigram,
 )
@@ -57,9 +61,11 @@ MIN_TRAINED = Limit(
     0.3,
     "least distance below the entropy of single tokens, in nats, at which a trained model starts",
 )
-MIN_GAIN = Limit(0.3, "least gain, in nats, of a trial at a higher rate, and least progress there")
+MIN_GAIN = Limit(0.1, "least gain, in nats, of a trial at a higher rate, and least progress there")
 MAX_PROGRESS = Limit(
-    0.25, "largest share of the higher rate's progress that a rate makes which is too low"
+    0.25,
+    "largest share of the higher rate's progress that a rate makes which is too low, where the "
+    "trial is shorter than the run",
 )
 MIN_ALIKE = Limit(
     0.9,
@@ -72,6 +78,8 @@ MIN_UNLIKE = Limit(
     "gradient's size",
 )
 WANTS = tuple(Change.of("scale_lr", factor=factor) for factor in (10.0, 100.0))
+# Tried where nothing looks wrong. A smaller factor than that is nobody's fault.
+CHALLENGE = WANTS[0]
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -89,6 +97,9 @@ def judge(evidence: Evidence) -> Judgement:
     floor, true = unigram(evidence), true_losses(evidence)
     tail = losses[-max(int(MIN_WINDOW), len(losses) // int(WINDOWS_OF_RUN)) :]
     end = sum(tail) / len(tail)
+    gain = sure_gain(evidence, [CHALLENGE], MIN_GAIN)
+    if gain is not None and covers_run(evidence, gain):
+        return _decided(evidence, _fault(evidence, rates, losses, end), (CHALLENGE,))
     if losses[0] and (losses[0] - end) > MAX_FALL * abs(losses[0]):
         return refuted(f"the loss falls from {losses[0]:.3f} to {end:.3f}: steps are long enough")
     if floor is not None and true and true[0][1] < floor - MIN_TRAINED:
@@ -98,23 +109,34 @@ def judge(evidence: Evidence) -> Judgement:
         )
     if end > losses[0] + MAX_RISE * abs(losses[0]):
         return refuted(f"the loss rises from {losses[0]:.3f} to {end:.3f}: steps are long enough")
+    return _decided(evidence, _fault(evidence, rates, losses, end), WANTS)
+
+
+def _fault(evidence: Evidence, rates: list[float], losses: list[float], end: float) -> Judgement:
     rate = f"{max(rates):.3g}" if rates else "unknown"
-    fault = Judgement(
+    return Judgement(
         Status.SUSPECTED,
         f"At a learning rate of {rate}, the loss goes from {losses[0]:.3f} to {end:.3f}.",
         setting_place(evidence, "lr") or optimizer_place(evidence),
         remedy="Raise the learning rate as in the trial.",
     )
-    decided = decided_by_trial(evidence, fault, WANTS, min_effect=MIN_GAIN)
+
+
+def _decided(evidence: Evidence, fault: Judgement, changes: tuple[Change, ...]) -> Judgement:
+    """By the trials at higher rates."""
+    decided = decided_by_trial(evidence, fault, changes, min_effect=MIN_GAIN)
     if decided.status is Status.PROVEN and decided.harm is not None:
         harm = decided.harm
         if harm.possible < MIN_GAIN:
             return refuted(f"no rate learns, the other one is only less bad: {harm.sentence}")
-        if harm.makes_without(MAX_PROGRESS):
-            return refuted(f"the present rate makes a fair part of the progress: {harm.sentence}")
+        if not covers_run(evidence, harm) and harm.makes_without(MAX_PROGRESS):
+            return untested(
+                "a higher rate wins a trial that is shorter than the run, as it often does: "
+                f"{harm.sentence}"
+            )
         wrongness = Wrongness("loss at this rate", harm.without, harm.with_change, harm.error)
         decided = replace(decided, wrongness=wrongness)
-        if not rates and not _is_along_gradient(evidence):
+        if not finite(evidence.learning_rates) and not _is_along_gradient(evidence):
             because = (
                 f"{decided.because} The rate is not known, and the first update is not the "
                 "gradient times a number: the rule of the update may be at fault instead."

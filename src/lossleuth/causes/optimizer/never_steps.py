@@ -67,4 +67,5 @@ CAUSE = Cause(
     overlaps=("gradient_wiped", "lr_zero"),
     voids_trials=True,
     relies_on=("loss scaling",),
+    is_core=True,
 )

@@ -63,4 +63,5 @@ CAUSE = Cause(
     needs=(Coverage,),
     limits=(MIN_EFFECT_NATS,),
     overlaps=("unregistered_parameters",),
+    is_core=True,
 )

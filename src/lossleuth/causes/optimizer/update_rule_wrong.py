@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 
 from lossleuth.causes.reasoning import (
+    MIN_EFFECT_NATS,
     decided_by_trial,
     library_place,
     optimizer_place,
@@ -42,7 +43,6 @@ MIN_WRONG_SHARE = Limit(0.5, "share of the recorded updates that wrong ones have
 # Rules that are flawed by themselves.
 FLAWED = ("without bias correction", "under the root")
 WANTS = (Change.of("use_rule", rule="AdamW"), Change.of("use_rule", rule="SGD"))
-MIN_GAIN = Limit(0.05, "least gain, in nats, of a trial with a textbook rule")
 MAX_PROGRESS = Limit(
     0.5, "largest share of a textbook rule's progress that an unknown rule makes if it is wrong"
 )
@@ -70,7 +70,7 @@ def judge(evidence: Evidence) -> Judgement:
         Wrongness("share of the update that no rule explains", last.error, 0.0, last.floor),
         remedy="Correct the rule, or use torch's own optimizer.",
     )
-    decided = decided_by_trial(evidence, fault, WANTS, min_effect=MIN_GAIN)
+    decided = decided_by_trial(evidence, fault, WANTS)
     flawed = any(flaw in last.rule for flaw in FLAWED)
     harm = decided.harm
     proven = decided.status is Status.PROVEN
@@ -95,6 +95,7 @@ CAUSE = Cause(
     judge,
     needs=(UpdateTruth,),
     uses=(UpdateLines,),
-    limits=(MIN_ERROR, MIN_TIMES_FLOOR, MIN_WRONG_SHARE, MIN_GAIN, MAX_PROGRESS),
+    limits=(MIN_ERROR, MIN_TIMES_FLOOR, MIN_WRONG_SHARE, MIN_EFFECT_NATS, MAX_PROGRESS),
     overlaps=("ascent", "lr_too_high", "lr_too_low", "update_swallowed"),
+    is_core=True,
 )

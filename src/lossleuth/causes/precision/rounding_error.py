@@ -22,7 +22,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import decided_by_trial, finite
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS, decided_by_trial, finite
 from lossleuth.findings.gradient import GradientTruth
 from lossleuth.findings.precision import OperationError
 from lossleuth.types.cause import Cause, Limit
@@ -31,7 +31,6 @@ from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 MAX_ROUNDING = Limit(0.2, "largest share of the gradient that ordinary rounding changes")
-MIN_GAIN = Limit(0.02, "least gain, in nats, of a trial with true gradients")
 CURE = Change.of("follow_true_gradient")
 
 
@@ -51,7 +50,7 @@ def judge(evidence: Evidence) -> Judgement:
         Wrongness("share of the gradient that is rounding", worst, 0.0, 1e-6),
         remedy="Keep the operation with the largest error in float32.",
     )
-    return decided_by_trial(evidence, fault, [CURE], min_effect=MIN_GAIN)
+    return decided_by_trial(evidence, fault, [CURE])
 
 
 CAUSE = Cause(
@@ -61,6 +60,6 @@ CAUSE = Cause(
     judge,
     needs=(GradientTruth,),
     uses=(OperationError,),
-    limits=(MAX_ROUNDING, MIN_GAIN),
+    limits=(MAX_ROUNDING, MIN_EFFECT_NATS),
     overlaps=("overflow",),
 )

@@ -24,14 +24,13 @@ from __future__ import annotations
 import math
 import statistics
 
-from lossleuth.causes.reasoning import decided_by_trial, finite, optimizer_place
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS, decided_by_trial, finite, optimizer_place
 from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 MIN_LOST_SHARE = Limit(0.3, "least share of an update, in the median of all steps, that is lost")
-MIN_GAIN = Limit(0.03, "least gain, in nats, of a trial that keeps the updates")
 WANTS = (Change.of("use_rule", rule="AdamW"), Change.of("use_rule", rule="SGD"))
 
 
@@ -57,7 +56,7 @@ def judge(evidence: Evidence) -> Judgement:
         Wrongness("share of the update swallowed", usual, 0.0, 0.01),
         remedy="Keep the weights in float32 and compute in half precision with autocast.",
     )
-    return decided_by_trial(evidence, fault, WANTS, min_effect=MIN_GAIN)
+    return decided_by_trial(evidence, fault, WANTS)
 
 
 def _lost_shares(evidence: Evidence) -> list[float]:
@@ -81,6 +80,6 @@ CAUSE = Cause(
     Stage.PRECISION,
     "updates are too small for the type of the weights",
     judge,
-    limits=(MIN_LOST_SHARE, MIN_GAIN),
+    limits=(MIN_LOST_SHARE, MIN_EFFECT_NATS),
     overlaps=("lr_too_low", "update_rule_wrong", "lr_zero", "never_steps"),
 )

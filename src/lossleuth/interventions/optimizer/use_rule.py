@@ -12,6 +12,9 @@ from torch import Tensor
 
 from lossleuth.interventions.intervention import Intervention, copies, parameters_of
 
+# What torch's Adam does where nothing else is said.
+USUAL_BETAS, USUAL_EPSILON = (0.9, 0.999), 1e-8
+
 
 @dataclass
 class _Memory:
@@ -26,11 +29,13 @@ class _Memory:
 class UseRule(Intervention):
     """Adam, AdamW or SGD with the settings that the program's optimizer has at that time.
 
-    Settings that it does not have are taken from what torch does by default.
+    Settings that it does not have are taken from what torch does by default. With `usual`, so are
+    its betas and its epsilon, whatever it has.
     """
 
-    def __init__(self, rule: str = "AdamW") -> None:
+    def __init__(self, rule: str = "AdamW", usual: bool = False) -> None:
         self._rule = rule
+        self._usual = usual
         self._memory: dict[int, _Memory] = {}
         self._before: list[Tensor] = []
         self._gradients: list[Tensor | None] = []
@@ -71,15 +76,16 @@ class UseRule(Intervention):
             return memory.weight
         if self._rule == "Adam":
             gradient = gradient + decay * memory.weight
-        betas = group.get("betas")
-        one, two = betas if isinstance(betas, tuple | list) else (0.9, 0.999)
+        betas = None if self._usual else group.get("betas")
+        one, two = betas if isinstance(betas, tuple | list) else USUAL_BETAS
         memory.age += 1
         memory.first = one * memory.first + (1 - one) * gradient
         memory.second = two * memory.second + (1 - two) * gradient * gradient
         first = memory.first / (1 - one**memory.age)
         second = memory.second / (1 - two**memory.age)
         shrunk = memory.weight * (1 - rate * decay) if self._rule == "AdamW" else memory.weight
-        memory.weight = shrunk - rate * first / (second.sqrt() + _number(group.get("eps"), 1e-8))
+        epsilon = USUAL_EPSILON if self._usual else _number(group.get("eps"), USUAL_EPSILON)
+        memory.weight = shrunk - rate * first / (second.sqrt() + epsilon)
         return memory.weight
 
 

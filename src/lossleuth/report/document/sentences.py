@@ -25,7 +25,8 @@ def answer_sentence(verdict: Verdict) -> str:
     if verdict.status == "healthy":
         return f"No fault found: the run is learning{seen}."
     if verdict.status == "cannot_tell":
-        return f"No cause found, but nothing shows that the run is learning{seen}."
+        reason = verdict.notes[0] if verdict.notes else "nothing shows that the run is learning"
+        return f"No cause found, but {reason.rstrip('.')}."
     first = verdict.ranked[0]
     where = verdict.judgements[first].where
     at = f", at {format_where(where)}" if where is not None and where.file else ""

@@ -1,0 +1,42 @@
+"""Whether a run may be called healthy: what was tested, what it stood, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lossleuth.judge.challenging import gains, unchallenged
+from lossleuth.judge.judging import Judgements
+from lossleuth.types.cause import Cause
+from lossleuth.types.challenge import Challenge
+from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status
+
+# What is not known of a cause that has to be ruled out.
+OPEN = (Status.UNTESTED, Status.ERRORED)
+# Reasons of one kind that are told in full.
+MAX_TOLD = 3
+
+
+def shortcomings(
+    causes: Sequence[Cause],
+    known: Judgements,
+    evidence: Evidence,
+    battery: Sequence[Challenge],
+) -> list[str]:
+    """Why a run without a known fault cannot be called healthy, worst first; empty if it can."""
+    held_back = [gain.sentence for gain in gains(battery, evidence) if gain.counts]
+    return [*held_back, *_open_questions(causes, known), *_not_tried(battery, evidence)]
+
+
+def _open_questions(causes: Sequence[Cause], known: Judgements) -> list[str]:
+    """The structural invariants that could not be tested."""
+    missing = [c.id for c in causes if c.is_core and known[c.id].status in OPEN]
+    told = [f"{i} was not tested: {known[i].because.rstrip('.')}" for i in missing[:MAX_TOLD]]
+    more = len(missing) - MAX_TOLD
+    return [*told, f"{more} more structural causes were not tested"] if more > 0 else told
+
+
+def _not_tried(battery: Sequence[Challenge], evidence: Evidence) -> list[str]:
+    """The challenges for which there was no time."""
+    missing = unchallenged(battery, evidence)
+    return [f"it was not tried {', '.join(missing)}"] if missing else []
