@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 from made_runs import EFFECT, verdict
 
+from lossleuth.judge.gain import Gain
 from lossleuth.judge.verdict import Verdict
-from lossleuth.report.document.answer import answer, proof, ruled_out, trial_chart
+from lossleuth.report.document.answer import answer, challenges, proof, ruled_out, trial_chart
 from lossleuth.report.document.blocks import Bullets, Chart, Folded, Paragraph, Source, Table
 from lossleuth.report.document.facts import Facts, TrialRun
+from lossleuth.types.challenge import Bias
 from lossleuth.types.change import Change
 from lossleuth.types.judgement import Judgement, Status, Where, Wrongness
 
@@ -70,6 +72,23 @@ def test_a_fault_in_a_file_that_is_no_script_is_said_to_be_there() -> None:
     section = proof(Facts(verdict(script="tokens.bin", line=None)))
     assert section is not None
     assert "The fault is not in the script but in tokens.bin." in texts(section.blocks)
+
+
+def test_a_challenge_that_gains_is_shown_with_its_trial_and_is_the_next_step() -> None:
+    effect = EFFECT._replace(steps=8)
+    gain = Gain("with everything trained", Bias.NONE, effect, counts=True)
+    runs = [trial(c, seed) for seed in (1, 2, 3) for c in ((), (effect.change,))]
+    held_back = replace(verdict("cannot_tell"), headroom=(gain,))
+    section = challenges(Facts(held_back, trials=runs))
+    assert section is not None
+    assert "It does better with everything trained, by" in texts(section.blocks)
+    (chart,) = [b for b in section.blocks if isinstance(b, Chart)]
+    assert len(chart.series) == 6
+    assert section.title in texts(answer(Facts(held_back)).blocks)
+    # What says little is told, and is no answer.
+    told = replace(held_back, headroom=(replace(gain, counts=False),))
+    assert section.title not in texts(answer(Facts(told)).blocks)
+    assert challenges(Facts(verdict("healthy"))) is None
 
 
 def test_where_nothing_is_there_no_proof_is_claimed() -> None:

@@ -36,6 +36,8 @@ from lossleuth.report.document.sources import source_at
 from lossleuth.types.change import Effect
 from lossleuth.types.judgement import Judgement, Status
 
+DOES_BETTER = "What would do better"
+
 
 def answer(facts: Facts) -> Section:
     """One sentence, the reason and the source line."""
@@ -57,6 +59,11 @@ def answer(facts: Facts) -> Section:
 
 def _next_step(facts: Facts) -> str:
     """What the user can do to get an answer."""
+    if any(gain.counts for gain in facts.verdict.headroom):
+        return (
+            f'Something holds this run back that no known cause explains: see "{DOES_BETTER}" '
+            "below for the change that helps."
+        )
     untested = len(facts.verdict.of(Status.UNTESTED))
     if not untested:
         return (
@@ -153,6 +160,17 @@ def _curve(run: TrialRun, group: str, *, faint: bool) -> Series:
     points = sampled(np.arange(len(run.losses), dtype=np.float64), run.losses)
     name = f"{group}, seed {run.seed + 1}"
     return Series(name, points.xs.tolist(), points.ys.tolist(), group=group, faint=faint)
+
+
+def challenges(facts: Facts) -> Section | None:
+    """What the run would have gained by standing changes, with their trials."""
+    blocks: list[Block] = []
+    for gain in facts.verdict.headroom:
+        blocks.append(Paragraph(as_sentence(gain.sentence), strong=gain.counts))
+        chart = trial_chart(gain.effect, facts.trials)
+        if chart is not None:
+            blocks.append(chart)
+    return Section(DOES_BETTER, blocks) if blocks else None
 
 
 def ruled_out(facts: Facts) -> Section | None:
