@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from small_examinations import Recorded, Silent, always, cause, curable, says
 
-from lossleuth.causes.reasoning import decided_by_trial, sure_gain
+from lossleuth.causes.reasoning import decided_by_trial
 from lossleuth.examiner.examination import Examination
 from lossleuth.examiner.progress import RuledOut
 from lossleuth.examiner.rejudge import rejudge
@@ -20,11 +20,9 @@ from lossleuth.judge.learning import OVERFIT
 from lossleuth.judge.verdict import Verdict
 from lossleuth.observe.launch.executor import RunOutcome, RunSpec
 from lossleuth.types.cause import Cause
-from lossleuth.types.challenge import Challenge
 from lossleuth.types.change import Change
 from lossleuth.types.errors import BadInput
-from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness
+from lossleuth.types.judgement import Stage, Status, Wrongness
 
 ONE, TWO = Change.of("clear_gradients"), Change.of("scale_lr", factor=0.1)
 
@@ -33,12 +31,11 @@ def examined(
     folder: Path,
     executor: Recorded,
     causes: Sequence[Cause],
-    battery: Sequence[Challenge] = (),
     **more: Any,
 ) -> tuple[Verdict, Examination, list[str]]:
     news: list[str | RuledOut] = []
     request = Request("train.py", folder / "out", **{"steps": 30, "budget": 60.0, **more})
-    examination = Examination(executor, request, news.append, causes, battery)
+    examination = Examination(executor, request, news.append, causes, ())
     return examination.run(), examination, [str(item) for item in news]
 
 
@@ -62,48 +59,6 @@ def test_a_run_that_learns_and_shows_nothing_is_healthy(tmp_path: Path) -> None:
     (plan,) = executor.calls[0]
     assert (plan.tape, plan.paced, plan.steps) == ((0,), True, 30)
     assert str(RuledOut(1, 1)) in progress
-
-
-LOWER = Challenge(TWO, "at a tenth of the rate")
-
-
-def better_at_a_lower_rate(plan: RunSpec) -> list[float]:
-    """Learns, and by 0.5 nats more with the change."""
-    seed = plan.seed_shift / 1e5
-    return [max(1.0, 3.0 - 0.1 * i) - 0.5 * (TWO in plan.changes) + seed for i in range(30)]
-
-
-def test_a_run_that_learns_less_than_it_could_is_not_healthy(tmp_path: Path) -> None:
-    executor = Recorded(better_at_a_lower_rate)
-    refuted = cause("a", always(says(Status.REFUTED)))
-    found, _, progress = examined(tmp_path, executor, [refuted], [LOWER])
-    assert (found.status, found.ranked) == ("cannot_tell", [])
-    assert found.notes[0].startswith("it does better at a tenth of the rate, by 0.50 ± 0.00 nats")
-    (gain,) = found.headroom
-    assert (gain.effect.seeds, gain.counts) == (3, True)
-    # One seed to choose, three others to tell, as long as the run.
-    seeds = [{plan.seed_shift // 1000 for plan in call} for call in executor.calls[1:]]
-    assert seeds == [{0}, {1, 2, 3}]
-    assert "trying scale_lr(factor=0.1) on 3 seeds, 30 steps" in progress
-    assert rejudge(tmp_path / "out").status != "healthy"
-
-
-def test_a_gain_proves_the_cause_that_it_is_the_cure_of(tmp_path: Path) -> None:
-    def judge(evidence: Evidence) -> Judgement:
-        gain = sure_gain(evidence, [TWO])
-        return says(Status.REFUTED) if gain is None else says(Status.PROVEN, harm=gain, cure=TWO)
-
-    found, _, _ = examined(
-        tmp_path, Recorded(better_at_a_lower_rate), [cause("rate", judge)], [LOWER]
-    )
-    assert (found.status, found.ranked) == ("proven", ["rate"])
-
-
-def test_without_challenges_nothing_is_healthy(tmp_path: Path) -> None:
-    refuted = cause("a", always(says(Status.REFUTED)))
-    found, _, _ = examined(tmp_path, Recorded(falling), [refuted], [LOWER], challenges=False)
-    assert found.status == "cannot_tell"
-    assert found.notes[0] == "it was not tried at a tenth of the rate"
 
 
 def test_a_suspicion_is_tried_on_all_seeds_and_proven(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def judge(
     if len(groups) == 1 and last.phase is None:
         status, known, order, notes = _judge_alone(causes, looks, circumstances, battery)
         notes = (*_blindness(last), *notes, seen.sentence(steps))
-        return Verdict(status, known, order, steps, seconds, notes, seen, headroom=headroom)
+        return Verdict(status, known, order, steps, seconds, notes, reach=seen, headroom=headroom)
     judged, told = _judge_phases(causes, groups, circumstances, battery)
     known = worst(judged)
     status = min((part.status for part in judged), key=WORST.index)
@@ -77,7 +77,17 @@ def judge(
     notes = (*_blindness(last), *(note for part in first_of_all for note in part.notes))
     notes = (*notes, *told, seen.sentence(steps))
     order = ranked(causes, known)
-    return Verdict(status, known, order, steps, seconds, notes, seen, tuple(judged), headroom)
+    return Verdict(
+        status,
+        known,
+        order,
+        steps,
+        seconds,
+        notes,
+        reach=seen,
+        phases=tuple(judged),
+        headroom=headroom,
+    )
 
 
 def judged_phases(firsts: Sequence[Evidence]) -> list[int]:
