@@ -297,7 +297,7 @@ def _by_values(
         sizes = [abs(middle), *(abs(value_and_explained(step)[0]) for step in ends)]
         largest = max((s for s in sizes if math.isfinite(s)), default=0.0)
         epsilon = problem.epsilon * 8
-        noise = epsilon * largest
+        noise = epsilon * largest + problem.noise
         return derivative(moved, scale=MAX_STEP_SHARE, epsilon=epsilon, noise=noise, some=some)
 
     found = differences(some)

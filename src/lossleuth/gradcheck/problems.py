@@ -29,6 +29,8 @@ class Problem:
     # Its slope along a direction, where torch knows it.
     forward: Callable[[tuple[Vector, ...]], float | None]
     epsilon: float
+    # What its values are rounded to, where they are the change of something larger.
+    noise: float = 0.0
 
 
 # torch functions

@@ -74,8 +74,26 @@ def out_variant(model: nn.Module, tokens: Tensor) -> Tensor:
     return F.cross_entropy((logits + buffer).flatten(0, 1), tokens[:, 1:].flatten())
 
 
+def loaded(model: nn.Module, tokens: Tensor) -> Tensor:
+    saved = {name: value * 0.9 for name, value in model.state_dict().items()}
+    model.load_state_dict(saved)
+    return shifted_loss(model, tokens)
+
+
+def shrunk(model: nn.Module, tokens: Tensor) -> Tensor:
+    """Parameters are written to without autograd, as an update by hand does."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(0.9)
+    for parameter in model.parameters():
+        parameter.data[0] = 0.5 * parameter.data[0]
+    return shifted_loss(model, tokens)
+
+
 HEALTHY = {
     "plain": shifted_loss,
+    "loaded": loaded,
+    "shrunk": shrunk,
     "dropout": with_dropout,
     "in place": in_place,
     "checkpointed": checkpointed,

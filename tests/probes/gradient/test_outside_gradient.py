@@ -100,6 +100,58 @@ def test_a_right_backward_is_quiet_and_what_is_behind_it_is_judged(make: Make, o
     assert truth.error < 1e-5
 
 
+class MeanInNumpy(torch.autograd.Function):
+    """A mean cross-entropy over many rows, rounded to float32: each row moves it by very little."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, targets: Tensor) -> Tensor:
+        given = scores.detach().numpy()
+        powers = np.exp(given - given.max(1, keepdims=True))
+        ctx.shares = powers / powers.sum(1, keepdims=True)
+        ctx.targets = targets.numpy()
+        rows = np.arange(len(given))
+        nll = -np.log(ctx.shares[rows, ctx.targets])
+        return scores.new_tensor(float(nll.mean(dtype=np.float64)))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        found = ctx.shares.copy()
+        found[np.arange(len(found)), ctx.targets] -= 1
+        found[:, -3:] *= ctx.kept_in_tail
+        return torch.from_numpy(found * float(gradient) / len(found)).float(), None
+
+
+class Tailless(MeanInNumpy):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, targets: Tensor) -> Tensor:
+        ctx.kept_in_tail = 0.0
+        return MeanInNumpy.forward(ctx, scores, targets)
+
+
+class Whole(MeanInNumpy):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, targets: Tensor) -> Tensor:
+        ctx.kept_in_tail = 1.0
+        return MeanInNumpy.forward(ctx, scores, targets)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("loss", [Whole, Tailless])
+def test_a_rounded_mean_over_many_rows_is_judged_by_what_rounding_leaves_of_it(
+    loss: Any, seed: int
+) -> None:
+    def of_many(model: Any, tokens: Tensor) -> Tensor:
+        rows = tokens.repeat(20, 1)
+        given: Tensor = loss.apply(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
+        return given
+
+    window = recorded_step(of_many, seed=seed)
+    link_outside(window.tape)
+    (found,) = custom_functions(window)
+    wrong = found.untested is None and found.error > MIN_TIMES_FLOOR * found.floor
+    assert wrong is (loss is Tailless), found
+
+
 def test_only_a_library_that_the_backward_calls_is_named(tmp_path: Path) -> None:
     path = compiled(tmp_path)
     assert custom_functions(step(in_c(path)[0]))[0].library == path

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -52,8 +53,10 @@ def measured_gradient(
     problem = _problem(tape, call, inputs, gave)
     ends = time.process_time() + seconds
     slopes = check_along(problem, _directions(problem))
-    whole = next(slopes)
-    failed = [whole] if whole.outcome is Outcome.FAIL else []
+    whole, uphill = next(slopes), next(slopes)
+    if whole.outcome is Outcome.CANNOT_TELL:
+        whole = uphill
+    failed = [along for along in (whole, uphill) if along.outcome is Outcome.FAIL]
     for along in slopes:
         if along.outcome is Outcome.FAIL:
             failed.append(along)
@@ -100,9 +103,20 @@ def _problem(
             if seed is not None
         )
 
-    return given_problem(
+    problem = given_problem(
         loss, [gave[i] for i in wanted], {_named(call, i): inputs[i].detach() for i in wanted}
     )
+    # A small change of a rounded result goes in steps: between two of them, it seems to be none.
+    steps = [_rounding(before[i], seed) for i, seed in seeds.items() if seed is not None]
+    return replace(problem, noise=math.hypot(*steps))
+
+
+def _rounding(result: Tensor, seed: Tensor) -> float:
+    """What rounding of a result's elements makes of their sum with these weights."""
+    if not result.is_floating_point():
+        return 0.0
+    weighted = result.double() * seed.double() * (torch.finfo(result.dtype).eps / 2)
+    return float(torch.linalg.vector_norm(weighted))
 
 
 def _named(call: FunctionCall, number: int) -> str:
@@ -111,10 +125,14 @@ def _named(call: FunctionCall, number: int) -> str:
 
 def _directions(problem: Problem) -> Iterator[tuple[str, tuple[Vector, ...]]]:
     random = np.random.default_rng(0)
-    whole = tuple(
+    anywhere = tuple(
         np.asarray(random.uniform(-1.0, 1.0, np.shape(array(v))) * (math.sqrt(3) * size(v)))
         for v in problem.values
     )
+    yield "", anywhere
+    # A mean over many entries hardly moves where signs are mixed: its slope drowns in rounding.
+    pairs = zip(anywhere, problem.claimed, strict=True)
+    whole = tuple(np.where(c == 0, d, np.copysign(d, c)) for d, c in pairs)
     yield "", whole
     for which, direction in enumerate(whole):
         if len(whole) > 1:
@@ -123,7 +141,9 @@ def _directions(problem: Problem) -> Iterator[tuple[str, tuple[Vector, ...]]]:
         given_none = problem.claimed[which] == 0
         if 0 < np.count_nonzero(given_none) < given_none.size:
             words = f"{_described(given_none)} of {problem.names[which]}, which it gives 0"
-            yield words, _only(whole, which, np.where(given_none, direction, 0.0))
+            # Nobody knows which way is up there: mixed signs, and all the same.
+            for way in (direction, np.abs(direction)):
+                yield words, _only(whole, which, np.where(given_none, way, 0.0))
     for which, direction in enumerate(whole):
         for words, part in _parts(direction, random):
             yield f"{words} of {problem.names[which]}", _only(whole, which, part)

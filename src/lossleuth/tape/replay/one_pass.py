@@ -67,6 +67,18 @@ class Manner(Protocol):
         """The tensor in the type that this replay uses."""
 
 
+class _WithValue(torch.autograd.Function):
+    """A leaf with another value: its gradient is the leaf's."""
+
+    @staticmethod
+    def forward(ctx: Any, leaf: Tensor, value: Tensor) -> Tensor:
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0], None
+
+
 class Pass:
     """One replay: the value that each tensor has by now."""
 
@@ -228,6 +240,8 @@ class Pass:
             # What is written in place is not there any more afterwards.
             before = map_only(Tensor, Tensor.clone, args)
         result = self._result(operation, args, kwargs)
+        for number in operation.written:
+            self._keep_leaf(number)
         if self._each is not None:
             self._each(
                 operation, before, result, lambda: self._as_recorded(operation, before, kwargs)
@@ -265,12 +279,26 @@ class Pass:
         Autograd may need it as it was before every write; without gradients one copy is enough.
         """
         self.value_of(number)
-        root = origin(number, lambda view: self._recipes.get(view, NO_RECIPE)[0])
+        root = self._root_of(number)
         if root in self._owned and not self._replay.gradients:
             return
         self._values[root] = self.value_of(root).clone()
         self._owned.add(root)
         self._drop_views(root)
+
+    def _keep_leaf(self, number: int) -> None:
+        """A parameter that is written to has another value, and is the same leaf of the graph.
+
+        Autograd lets nobody write to one but behind its back, as loading a checkpoint does.
+        """
+        root = self._root_of(number)
+        leaf = self._leaves.get(root)
+        if leaf is not None and leaf.requires_grad and root in self._tape.parameters:
+            self._values[root] = _WithValue.apply(leaf, self._values[root].detach())
+            self._drop_views(root)
+
+    def _root_of(self, number: int) -> int:
+        return origin(number, lambda view: self._recipes.get(view, NO_RECIPE)[0])
 
     def _drop_views(self, root: int) -> None:
         """The views of a tensor look at other memory than it from now on."""
