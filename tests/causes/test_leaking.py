@@ -14,6 +14,7 @@ from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.model import Leaks
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Status
+from lossleuth.types.observed import Step
 
 LEAKS = Leaks(
     *(0.3, 0.2, None, None),
@@ -105,3 +106,10 @@ def test_a_run_has_learnt_when_its_true_loss_has_fallen() -> None:
     assert leaking.has_learnt(LEARNT)
     assert not leaking.has_learnt(IDLE)
     assert not leaking.has_learnt(Evidence())
+
+
+@pytest.mark.parametrize(("entropy", "learnt"), [(9.0, True), (0.5, False)])
+def test_frequencies_alone_are_learnt_without_any_leak(entropy: float, learnt: bool) -> None:
+    """What has come no further than the entropy of single tokens makes no use of others."""
+    run = replace(LEARNT, steps=[Step(0, unigram=entropy)])
+    assert leaking.has_learnt(run) is learnt

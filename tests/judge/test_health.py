@@ -7,13 +7,14 @@ from dataclasses import replace
 from small_examinations import always, cause, says
 
 from lossleuth.judge.health import MAX_TOLD, shortcomings
+from lossleuth.types.cause import always as every_run
 from lossleuth.types.challenge import Challenge
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status
 
 LOWER = Challenge(Change.of("scale_lr", factor=0.1), "at a tenth of the rate")
-CORE = replace(cause("leak", always(says(Status.REFUTED))), is_core=True)
+CORE = replace(cause("leak", always(says(Status.REFUTED))), is_core=every_run)
 OTHER = cause("epsilon", always(says(Status.REFUTED)))
 
 

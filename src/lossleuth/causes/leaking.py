@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lossleuth.causes.reasoning import first_place, true_losses
+from lossleuth.causes.reasoning import first_place, true_losses, unigram
 from lossleuth.findings.data import Alignment
 from lossleuth.findings.model import Leaks
 from lossleuth.types.cause import Limit
@@ -19,6 +19,9 @@ MIN_HARM = Limit(
     "picked by hand, after two sound public programs with leaks of no use at all",
 )
 MIN_LEARNT = Limit(0.2, "nats that a run has to have learnt to make use of a leak")
+MIN_BELOW_UNIGRAM = Limit(
+    0.1, "nats below the entropy of single tokens that a run has to have come to make use of a leak"
+)
 
 
 class Leak(NamedTuple):
@@ -103,6 +106,12 @@ def judge_leaks(
 
 
 def has_learnt(evidence: Evidence) -> bool:
-    """Whether the true loss has fallen by so much that a leak would have been made use of."""
+    """Whether the true loss has fallen by so much that a leak would have been made use of.
+
+    Frequencies alone are learnt without looking at any other token.
+    """
     losses = [loss for _, loss in true_losses(evidence)]
-    return len(losses) > 1 and losses[0] - min(losses) >= MIN_LEARNT
+    if len(losses) < 2 or losses[0] - min(losses) < MIN_LEARNT:
+        return False
+    floor = unigram(evidence)
+    return floor is None or min(losses) <= floor - MIN_BELOW_UNIGRAM

@@ -25,12 +25,12 @@ def shortcomings(
 ) -> list[str]:
     """Why a run without a known fault cannot be called healthy, worst first; empty if it can."""
     held_back = [gain.sentence for gain in gains(battery, evidence) if gain.counts]
-    return [*held_back, *_open_questions(causes, known), *_not_tried(battery, evidence)]
+    return [*held_back, *_open_questions(causes, known, evidence), *_not_tried(battery, evidence)]
 
 
-def _open_questions(causes: Sequence[Cause], known: Judgements) -> list[str]:
+def _open_questions(causes: Sequence[Cause], known: Judgements, evidence: Evidence) -> list[str]:
     """The structural invariants that could not be tested."""
-    missing = [c.id for c in causes if c.is_core and known[c.id].status in OPEN]
+    missing = [c.id for c in causes if known[c.id].status in OPEN and c.is_core(evidence)]
     told = [f"{i} was not tested: {known[i].because.rstrip('.')}" for i in missing[:MAX_TOLD]]
     more = len(missing) - MAX_TOLD
     return [*told, f"{more} more structural causes were not tested"] if more > 0 else told

@@ -45,6 +45,16 @@ class Limit(float):
         return float(self), self.bounds, self.source
 
 
+def never(_: Evidence) -> bool:
+    """Of a cause that no healthy run has to be tested for."""
+    return False
+
+
+def always(_: Evidence) -> bool:
+    """Of one that every healthy run has to be tested for."""
+    return True
+
+
 @dataclass(frozen=True)
 class Cause:
     """A fault by name: what stage it belongs to and how it is judged. Its page is its docstring."""
@@ -66,8 +76,9 @@ class Cause:
     relies_on: tuple[Patch, ...] = ()
     # Causes that the same fault may also be blamed on.
     overlaps: tuple[str, ...] = ()
-    # Whether a run is healthy only if this was tested: what every sound program has in common.
-    is_core: bool = False
+    # Whether a run is healthy only if this was tested. That may depend on the run: one that prints
+    # nothing has no number that could be another than what it follows.
+    is_core: Callable[[Evidence], bool] = never
     # Whether true losses mean nothing while this fault is there.
     voids_trials: bool = False
     # Whether it makes the loss that the script prints another number than the true loss.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from any_finding import finding
 from evidence import (
     LOSS,
     TARGET_LINES,
@@ -17,6 +18,7 @@ from evidence import (
 
 from lossleuth.causes.data.label_offset import CAUSE, judge
 from lossleuth.findings.data import Alignment
+from lossleuth.findings.distillation import Teaching
 from lossleuth.findings.model import Leaks
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
@@ -93,3 +95,10 @@ def test_a_head_that_is_asked_for_its_own_input_is_suspected(
         assert "offsets 0, 1" in found.because and "should be 1" in found.because
     else:
         check_refuted(found)
+
+
+@pytest.mark.parametrize("has_labels", [True, False])
+def test_what_a_teacher_alone_says_has_no_offset(has_labels: bool) -> None:
+    teaching = replace(finding(Teaching, 0.5), has_labels=has_labels)
+    assert CAUSE.is_core(seen(teaching)) is has_labels
+    assert CAUSE.is_core(seen())

@@ -78,6 +78,12 @@ def test_without_targets_it_is_untested() -> None:
     check_untested(CAUSE.judged(seen(steps=steps(5, loss=1.0))), "no loss with targets")
 
 
+def test_a_loss_by_hand_is_known_by_the_targets_that_count() -> None:
+    by_hand = [Alignment(1, {}, 64, 64), Alignment(1, {}, 48, 64)]
+    recorded = [RecordedStep(i, [found, TARGET_LINES]) for i, found in enumerate(by_hand)]
+    check_refuted(judge(seen(recorded=recorded)), "48 or more", "2 recorded steps")
+
+
 @pytest.mark.parametrize(("weightless", "is_fault"), [(3, True), (2, True), (1, False), (0, False)])
 def test_targets_without_weight_on_most_recorded_steps_are_proven(
     weightless: int, is_fault: bool

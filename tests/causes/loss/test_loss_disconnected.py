@@ -77,3 +77,8 @@ def test_one_term_that_leads_at_times_is_not_blamed() -> None:
 def test_without_a_number_that_is_read_it_is_untested(found: Sequence[Finding]) -> None:
     check_untested(CAUSE.judged(seen(*found)), "no number")
     check_untested(CAUSE.judged(Evidence()), "no number")
+
+
+def test_a_script_that_reads_nothing_may_be_healthy_without_it() -> None:
+    assert CAUSE.is_core(seen(*read(0.5)))
+    assert not CAUSE.is_core(seen())

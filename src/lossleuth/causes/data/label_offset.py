@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from lossleuth.causes.reasoning import first_place
 from lossleuth.findings.data import Alignment, TargetLines
+from lossleuth.findings.distillation import Teaching
 from lossleuth.findings.model import Leaks
 from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
@@ -114,17 +115,22 @@ def _where(evidence: Evidence) -> Where | None:
     return None
 
 
+def _has_labels(evidence: Evidence) -> bool:
+    """Whether targets are labels: what a teacher says stands beside the input without an offset."""
+    return all(teaching.has_labels for teaching in evidence.all(Teaching))
+
+
 CAUSE = Cause(
     "label_offset",
     Stage.DATA,
     "targets are not the next token",
     judge,
     needs=(Alignment,),
-    uses=(Leaks, TargetLines),
+    uses=(Leaks, TargetLines, Teaching),
     limits=(MIN_EXPLAINED, MAX_BY_NEXT, MIN_TARGETS),
     overlaps=("label_noise",),
     voids_trials=True,
     changes_printed_loss=True,
     relies_on=("lookups",),
-    is_core=True,
+    is_core=_has_labels,
 )

@@ -28,7 +28,7 @@ from collections.abc import Iterable
 
 from lossleuth.causes.reasoning import first_place, share
 from lossleuth.findings.data import Alignment, TargetLines
-from lossleuth.types.cause import Cause, Limit
+from lossleuth.types.cause import Cause, Limit, always
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 from lossleuth.types.observed import Unfinished
@@ -45,7 +45,7 @@ def judge(evidence: Evidence) -> Judgement:
     counted = [(step, step.supervised) for step in evidence.steps if step.supervised is not None]
     total = len(counted) + (unfinished.supervised is not None)
     if not total:
-        return untested("no loss with targets was seen")
+        return _by_weight(evidence) or untested("no loss with targets was seen")
     empty = [step for step, supervised in counted if supervised == 0 or step.unsupervised]
     micro_batches = sum(step.unsupervised or 0 for step, _ in counted)
     at_end = unfinished.unsupervised or 0
@@ -92,6 +92,14 @@ def _weightless(evidence: Evidence) -> Judgement | None:
     )
 
 
+def _by_weight(evidence: Evidence) -> Judgement | None:
+    """Refuted where a loss by hand has targets that count on every recorded step."""
+    known = [found.supervised for found in evidence.all(Alignment) if found.targets]
+    if not known or not min(known):
+        return None
+    return refuted(f"{min(known)} or more targets count on each of {len(known)} recorded steps")
+
+
 def _has_non_finite(losses: Iterable[float | None]) -> bool:
     return any(loss is not None and not math.isfinite(loss) for loss in losses)
 
@@ -112,5 +120,5 @@ CAUSE = Cause(
     limits=(MAX_EMPTY_SHARE,),
     voids_trials=True,
     relies_on=("lookups",),
-    is_core=True,
+    is_core=always,
 )

@@ -66,13 +66,16 @@ def judge(evidence: Evidence) -> Judgement:
         return refuted(
             f"the temperature is {temperature:g}: up to {MAX_USUAL_TEMPERATURE:g} is usual"
         )
-    shares = [left for t, own in known if (left := _left(t, own)) is not None]
-    if not shares:
+    pairs = [pair for teaching, own in known if (pair := _levels(teaching, own)) is not None]
+    if not pairs:
         return untested("the distillation loss has no gradient at any temperature")
-    gradient, divergence = (max(values) for values in zip(*shares, strict=True))
-    low, high = (last.levels[f"{t:g}"] for t in (LOW_TEMPERATURE, temperature))
+    # Of all steps together: where the student says what the teacher says, nothing is left at any
+    # temperature, and shares of that mean nothing.
+    low, high = (tuple(map(sum, zip(*levels, strict=True))) for levels in zip(*pairs, strict=True))
+    divergence, gradient = (own / usual for own, usual in zip(high, low, strict=True))
     levels = (
-        f"on the same batch, T² times the divergence is {low[0]:.3f} at {LOW_TEMPERATURE:g} and "
+        f"on the same {_batches(len(pairs))}, T² times the divergence is {low[0]:.3f} at "
+        f"{LOW_TEMPERATURE:g} and "
         f"{high[0]:.3f} at {temperature:g}, T² times the gradient {low[1]:.3f} and {high[1]:.3f}"
     )
     if gradient > MAX_GRADIENT_LEFT or divergence > MAX_DIVERGENCE_LEFT:
@@ -94,14 +97,19 @@ def judge(evidence: Evidence) -> Judgement:
     return decided_by_trial(evidence, fault, [change])
 
 
-def _left(teaching: Teaching, temperature: float) -> tuple[float, float] | None:
-    """The shares of gradient and divergence that are left of those at the low temperature."""
+def _levels(
+    teaching: Teaching, temperature: float
+) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Divergence and gradient of a step at the low temperature, and at its own."""
     own = teaching.levels.get(f"{temperature:g}")
     low = teaching.levels.get(f"{LOW_TEMPERATURE:g}")
     if own is None or low is None or not all(low):
         return None
-    gradient, divergence = own[1] / low[1], own[0] / low[0]
-    return None if math.isnan(gradient + divergence) else (gradient, divergence)
+    return (low, own) if math.isfinite(sum((*own, *low))) else None
+
+
+def _batches(count: int) -> str:
+    return "batch" if count == 1 else f"{count} batches together"
 
 
 CAUSE = Cause(

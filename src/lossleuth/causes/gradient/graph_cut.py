@@ -29,7 +29,7 @@ from dataclasses import replace
 from lossleuth.causes.edits import without_cut
 from lossleuth.causes.reasoning import MIN_EFFECT_NATS, decided_by_trial
 from lossleuth.findings.gradient import GraphCuts
-from lossleuth.types.cause import Cause, Limit
+from lossleuth.types.cause import Cause, Limit, always
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
@@ -81,5 +81,5 @@ CAUSE = Cause(
     limits=(MIN_LOST_SHARE, MIN_EFFECT_NATS),
     overlaps=("wrong_backward", "parameters_frozen", "unregistered_parameters"),
     fix=without_cut,
-    is_core=True,
+    is_core=always,
 )

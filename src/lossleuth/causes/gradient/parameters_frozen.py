@@ -41,7 +41,7 @@ from lossleuth.causes.reasoning import (
 )
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.update import Coverage, Uncovered
-from lossleuth.types.cause import Cause, Limit
+from lossleuth.types.cause import Cause, Limit, always
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
@@ -145,5 +145,5 @@ CAUSE = Cause(
         MIN_EFFECT_NATS,
     ),
     relies_on=("lookups",),
-    is_core=True,
+    is_core=always,
 )

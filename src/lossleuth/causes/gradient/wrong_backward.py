@@ -45,7 +45,7 @@ from lossleuth.causes.reasoning import (
 from lossleuth.findings.gradient import BackwardHook, CustomFunction, GradientTruth
 from lossleuth.findings.no_autograd import HandGradient, HandStep
 from lossleuth.findings.recorded_step import RecordedStep
-from lossleuth.types.cause import Cause, Limit, missing
+from lossleuth.types.cause import Cause, Limit, always, missing
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
@@ -290,5 +290,5 @@ CAUSE = Cause(
         MIN_EFFECT_NATS,
     ),
     overlaps=("graph_cut", "gradient_wiped"),
-    is_core=True,
+    is_core=always,
 )

@@ -27,7 +27,7 @@ from lossleuth.causes.edits import without_softmax
 from lossleuth.causes.reasoning import finite, vocabulary, where_of
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.model import Softmaxes
-from lossleuth.types.cause import Cause, Limit
+from lossleuth.types.cause import Cause, Limit, always
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted
@@ -72,5 +72,5 @@ CAUSE = Cause(
     limits=(MAX_SUM_ERROR,),
     fix=without_softmax,
     changes_printed_loss=True,
-    is_core=True,
+    is_core=always,
 )

@@ -104,6 +104,11 @@ def _read(evidence: Evidence) -> list[tuple[float, str | None]]:
     return best
 
 
+def _reads_a_number(evidence: Evidence) -> bool:
+    """Whether the script reads a number that could be another than what it follows."""
+    return any(step.all(ReportedNumber) for step in evidence.recorded)
+
+
 CAUSE = Cause(
     "loss_disconnected",
     Stage.LOSS,
@@ -114,5 +119,5 @@ CAUSE = Cause(
     limits=(MIN_COSINE, MIN_BEST_COSINE, MAX_OPPOSITE, ROUNDING, MIN_EFFECT_NATS),
     overlaps=("ascent",),
     changes_printed_loss=True,
-    is_core=True,
+    is_core=_reads_a_number,
 )

@@ -28,7 +28,7 @@ from lossleuth.causes.leaking import asks_for_next, future_leaks, leaks_always, 
 from lossleuth.causes.reasoning import is_torn, where_of
 from lossleuth.findings.data import Alignment
 from lossleuth.findings.model import Leaks, Softmaxes
-from lossleuth.types.cause import Cause
+from lossleuth.types.cause import Cause, always
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
@@ -93,5 +93,5 @@ CAUSE = Cause(
     # The loss's softmax is not needed: see `_recorded`.
     uses=(Softmaxes, Leaks, Alignment),
     overlaps=("future_leak", "batch_leak"),
-    is_core=True,
+    is_core=always,
 )

@@ -22,11 +22,17 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.leaking import MIN_HARM, MIN_LEARNT, judge_leaks, row_leaks
+from lossleuth.causes.leaking import (
+    MIN_BELOW_UNIGRAM,
+    MIN_HARM,
+    MIN_LEARNT,
+    judge_leaks,
+    row_leaks,
+)
 from lossleuth.causes.reasoning import is_torn
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.model import Leaks, Softmaxes
-from lossleuth.types.cause import Cause
+from lossleuth.types.cause import Cause, always
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, untested
 
@@ -54,7 +60,7 @@ CAUSE = Cause(
     judge,
     needs=(Leaks,),
     uses=(Softmaxes, TrueLoss),
-    limits=(MIN_HARM, MIN_LEARNT),
+    limits=(MIN_HARM, MIN_LEARNT, MIN_BELOW_UNIGRAM),
     overlaps=("softmax_axis", "future_leak"),
-    is_core=True,
+    is_core=always,
 )

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from lossleuth.causes.edits import causal
 from lossleuth.causes.leaking import (
+    MIN_BELOW_UNIGRAM,
     MIN_HARM,
     MIN_LEARNT,
     asks_for_next,
@@ -38,7 +39,7 @@ from lossleuth.causes.reasoning import is_torn
 from lossleuth.findings.data import Alignment
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.model import Leaks, Softmaxes
-from lossleuth.types.cause import Cause
+from lossleuth.types.cause import Cause, always
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, refuted, untested
 
@@ -71,8 +72,8 @@ CAUSE = Cause(
     judge,
     needs=(Leaks,),
     uses=(Alignment, Softmaxes, TrueLoss),
-    limits=(MIN_HARM, MIN_LEARNT),
+    limits=(MIN_HARM, MIN_LEARNT, MIN_BELOW_UNIGRAM),
     overlaps=("softmax_axis", "batch_leak"),
     fix=causal,
-    is_core=True,
+    is_core=always,
 )

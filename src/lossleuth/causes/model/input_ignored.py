@@ -27,7 +27,7 @@ from lossleuth.causes.reasoning import first_place, true_losses, unigram
 from lossleuth.findings.data import Alignment, TargetLines
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.model import Leaks
-from lossleuth.types.cause import Cause, Limit, missing
+from lossleuth.types.cause import Cause, Limit, always, missing
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
@@ -117,5 +117,5 @@ CAUSE = Cause(
     limits=(MIN_DISTINCT_TARGETS,),
     overlaps=("dead_network",),
     voids_trials=True,
-    is_core=True,
+    is_core=always,
 )

@@ -30,7 +30,7 @@ from lossleuth.causes.reasoning import (
     optimizer_place,
 )
 from lossleuth.findings.update import Coverage
-from lossleuth.types.cause import Cause, Limit
+from lossleuth.types.cause import Cause, Limit, always
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
@@ -93,5 +93,5 @@ CAUSE = Cause(
     needs=(Coverage,),
     limits=(MIN_MISSING_SHARE, MIN_EFFECT_NATS),
     overlaps=("stale_parameters", "parameters_frozen"),
-    is_core=True,
+    is_core=always,
 )

@@ -22,7 +22,7 @@ When this verdict is wrong
 from __future__ import annotations
 
 from lossleuth.causes.reasoning import first_place
-from lossleuth.types.cause import Cause, Limit
+from lossleuth.types.cause import Cause, Limit, always
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 from lossleuth.types.observed import Unfinished
@@ -67,5 +67,5 @@ CAUSE = Cause(
     overlaps=("gradient_wiped", "lr_zero"),
     voids_trials=True,
     relies_on=("loss scaling",),
-    is_core=True,
+    is_core=always,
 )

@@ -25,7 +25,7 @@ import math
 
 from lossleuth.causes.reasoning import MIN_EFFECT_NATS, decided_by_trial, optimizer_place
 from lossleuth.findings.update import Coverage
-from lossleuth.types.cause import Cause
+from lossleuth.types.cause import Cause, always
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
@@ -63,5 +63,5 @@ CAUSE = Cause(
     needs=(Coverage,),
     limits=(MIN_EFFECT_NATS,),
     overlaps=("unregistered_parameters",),
-    is_core=True,
+    is_core=always,
 )

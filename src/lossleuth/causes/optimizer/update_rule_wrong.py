@@ -32,7 +32,7 @@ from lossleuth.causes.reasoning import (
     rule_place,
 )
 from lossleuth.findings.update import UpdateLines, UpdateTruth
-from lossleuth.types.cause import Cause, Limit
+from lossleuth.types.cause import Cause, Limit, always
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
@@ -97,5 +97,5 @@ CAUSE = Cause(
     uses=(UpdateLines,),
     limits=(MIN_ERROR, MIN_TIMES_FLOOR, MIN_WRONG_SHARE, MIN_EFFECT_NATS, MAX_PROGRESS),
     overlaps=("ascent", "lr_too_high", "lr_too_low", "update_swallowed"),
-    is_core=True,
+    is_core=always,
 )

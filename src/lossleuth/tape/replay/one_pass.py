@@ -18,6 +18,8 @@ from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.liveness import Plan
 from lossleuth.tape.replay.no_dropout import without_dropout
 from lossleuth.tape.replay.outside import agenda, as_operation, calls_to_make, replayed_call
+from lossleuth.tape.replay.recorded_types import done_as_recorded
+from lossleuth.tape.replay.rewritten_leaf import with_value
 from lossleuth.tape.replay.strides import laid_out
 from lossleuth.tape.replay.substitutes import (
     attention,
@@ -65,18 +67,6 @@ class Manner(Protocol):
 
     def widened(self, tensor: Tensor) -> Tensor:
         """The tensor in the type that this replay uses."""
-
-
-class _WithValue(torch.autograd.Function):
-    """A leaf with another value: its gradient is the leaf's."""
-
-    @staticmethod
-    def forward(ctx: Any, leaf: Tensor, value: Tensor) -> Tensor:
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return gradients[0], None
 
 
 class Pass:
@@ -294,7 +284,7 @@ class Pass:
         root = self._root_of(number)
         leaf = self._leaves.get(root)
         if leaf is not None and leaf.requires_grad and root in self._tape.parameters:
-            self._values[root] = _WithValue.apply(leaf, self._values[root].detach())
+            self._values[root] = with_value(leaf, self._values[root].detach())
             self._drop_views(root)
 
     def _root_of(self, number: int) -> int:
@@ -405,19 +395,4 @@ class Pass:
     def _as_recorded(
         self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        def narrowed(recorded: Any, value: Any) -> Any:
-            if type(recorded) is Ref:
-                there = self._tape.layouts[recorded.id].dtype
-                return value.to(there) if value.dtype == torch.float64 else value
-            if isinstance(recorded, list | tuple):
-                pairs = zip(recorded, value, strict=True)
-                return type(recorded)(narrowed(r, v) for r, v in pairs)
-            return recorded if isinstance(recorded, torch.dtype) else value
-
-        names = operation.kwargs
-        result = operation.kind(
-            *narrowed(operation.args, args), **{k: narrowed(names[k], v) for k, v in kwargs.items()}
-        )
-        if isinstance(result, list | tuple):
-            return tuple(self._replay.widened(r) if isinstance(r, Tensor) else r for r in result)
-        return self._replay.widened(result) if isinstance(result, Tensor) else result
+        return done_as_recorded(self._tape, operation, args, kwargs, self._replay.widened)
