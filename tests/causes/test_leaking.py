@@ -23,6 +23,7 @@ LEAKS = Leaks(
     floor=1e-12,
     future_harm=0.5,
     batch_harm=0.4,
+    batch_noise=0.02,
 )
 NEXT = Alignment(1, {}, supervised=8, targets=8)
 
@@ -31,8 +32,9 @@ def test_leaks_are_read_from_recorded_steps_that_show_them() -> None:
     unknown = replace(LEAKS, future=math.nan, batch=None)
     evidence = alternating([LEAKS, NEXT], [unknown, NEXT], [LEAKS])
     future, rows = leaking.future_leaks(evidence), leaking.row_leaks(evidence)
-    assert future == [(0.3, 1e-12, ("a.py:1",), 1, 0.5), (0.3, 1e-12, ("a.py:1",), None, 0.5)]
-    assert rows == [(0.2, 1e-12, ("a.py:2",), None, 0.4)] * 2
+    shown = leaking.Leak(0.3, 1e-12, ("a.py:1",), offset=1, harm=0.5)
+    assert future == [shown, shown._replace(offset=None)]
+    assert rows == [leaking.Leak(0.2, 1e-12, ("a.py:2",), harm=0.4, noise=0.02)] * 2
     missing = seen(replace(LEAKS, untested="no rows"))
     assert leaking.future_leaks(missing) == leaking.row_leaks(missing) == []
 
@@ -95,6 +97,20 @@ def test_a_leak_that_begins_late_is_proven_by_its_harm_alone() -> None:
     assert found.status is Status.PROVEN and "on 1 of 3 recorded steps" in found.because
     harmless = judged(LEARNT, leak(0.0, None), leak(0.4, 0.003))
     assert harmless.status is Status.REFUTED and "1 of 2" in harmless.because
+
+
+@pytest.mark.parametrize(
+    ("noise", "status", "words"),
+    [
+        (0.3, Status.PROVEN, "averaged over other neighbours, predictions are 0.3 nats better"),
+        (0.005, Status.BENIGN, "a position loses 0.001 nats"),
+    ],
+)
+def test_neighbours_that_are_only_noise_do_harm_too(
+    noise: float, status: Status, words: str
+) -> None:
+    found = judged(LEARNT, leaking.Leak(0.3, 1e-12, ("a.py:1",), harm=0.001, noise=noise))
+    assert found.status is status and words in found.because
 
 
 def test_nothing_that_moves_is_no_leak() -> None:

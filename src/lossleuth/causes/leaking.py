@@ -35,6 +35,8 @@ class Leak(NamedTuple):
     offset: int | None = None
     # Nats that are lost without what leaks.
     harm: float | None = None
+    # Nats by which predictions are better if what leaks is averaged away.
+    noise: float | None = None
 
     @property
     def is_there(self) -> bool:
@@ -57,7 +59,13 @@ def future_leaks(evidence: Evidence) -> list[Leak]:
 def row_leaks(evidence: Evidence) -> list[Leak]:
     """How far some texts move the logits of others, for each recorded step that shows it."""
     return [
-        Leak(leaks.batch, leaks.floor, leaks.batch_places, harm=leaks.batch_harm)
+        Leak(
+            leaks.batch,
+            leaks.floor,
+            leaks.batch_places,
+            harm=leaks.batch_harm,
+            noise=leaks.batch_noise,
+        )
         for leaks in evidence.all(Leaks)
         if leaks.batch is not None and math.isfinite(leaks.batch)
     ]
@@ -83,7 +91,9 @@ def judge_leaks(
         return refuted(f"{what} by {move:.1e}, expected 0")
     harms = [leak.harm for leak in there if leak.harm is not None]
     harm = max(harms, default=None)
-    is_harmful = harm is not None and harm >= MIN_HARM
+    noise = max((leak.noise for leak in there if leak.noise is not None), default=None)
+    is_noise = noise is not None and noise >= MIN_HARM and (harm is None or noise > harm)
+    is_harmful = is_noise or (harm is not None and harm >= MIN_HARM)
     if not is_harmful and len(there) < len(leaks):
         return refuted(f"{what} on {len(there)} of {len(leaks)} recorded steps, and does no harm")
     steps = "all" if len(there) == len(leaks) else f"{len(there)}"
@@ -91,7 +101,12 @@ def judge_leaks(
         f"{what[0].upper()}{what[1:]} by {min(leak.move for leak in there):.2g} of their standard "
         f"deviation on {steps} of {len(leaks)} recorded steps; {expected}."
     )
-    if harm is not None:
+    if is_noise:
+        because += (
+            f" It is noise: averaged over other neighbours, predictions are {noise:.3g} nats "
+            "better."
+        )
+    elif harm is not None:
         because += f" Without it, a position loses {harm:.3g} nats."
     status = Status.PROVEN
     if not is_harmful:

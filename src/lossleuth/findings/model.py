@@ -29,6 +29,9 @@ class Leaks(Finding):
     # Nats that a position loses when the tokens after it are replaced, and a text when others are.
     future_harm: float | None = None
     batch_harm: float | None = None
+    # Nats by which predictions of a text are better if they are averaged over other neighbours:
+    # what moves them is noise, of which the model makes no use.
+    batch_noise: float | None = None
     # Context reach: positions from a changed token to the last whose logits it moved, and how many
     # positions a text has.
     reach: int | None = None

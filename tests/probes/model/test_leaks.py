@@ -191,6 +191,8 @@ def test_texts_that_mix_are_seen_in_every_layout(layout: Layout) -> None:
         assert found.batch is None
     else:
         assert found.batch is not None and found.batch > 1e-3 and found.batch_harm is not None
+        # An average of two predictions is never worse than they are on average.
+        assert found.batch_noise is not None and found.batch_noise >= 0
         assert found.future == 0.0
 
 

@@ -10,8 +10,10 @@ Why training fails
 How it is judged
     The tokens of every second row, then of the others, are changed where the program looks them up,
     and the step is replayed in float64. Logits of the rows that were not changed must stay exactly
-    as they were. What that is worth is the loss of those rows before and after: from 0.01 nat on it
-    is proven; if the run has learnt and it is less, benign.
+    as they were. What that is worth is the loss of those rows before and after; or, where what
+    comes from other rows is noise to the model, how much better predictions are that are averaged
+    over both neighbourhoods. From 0.01 nat on it is proven; if the run has learnt and it is less,
+    benign.
 
 How to fix
     Look for a view or transpose with batch and time in the wrong order.

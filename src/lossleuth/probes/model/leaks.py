@@ -89,9 +89,9 @@ def _measured(step: ChangedTokens) -> Leaks:
     tokens = step.tokens
     base = step.rows(tokens)
     unit = float(base.std()) or 1.0
-    batch = batch_harm = None
+    batch = batch_harm = batch_noise = None
     if len(tokens) > 1:
-        whole, batch, batch_harm = _between_texts(step, base, unit)
+        whole, batch, batch_harm, batch_noise = _between_texts(step, base, unit)
     else:
         changed = others_than(tokens, tokens.reshape(-1)).reshape(tokens.shape)
         whole = _largest((step.rows(changed) - base).abs().amax(-1) / unit) or 0.0
@@ -115,6 +115,7 @@ def _measured(step: ChangedTokens) -> Leaks:
         floor=floor,
         future_harm=harm,
         batch_harm=batch_harm,
+        batch_noise=batch_noise,
         reach=seen.reach,
         length=tokens.shape[1],
         whole=whole,
@@ -124,9 +125,12 @@ def _measured(step: ChangedTokens) -> Leaks:
 
 def _between_texts(
     step: ChangedTokens, base: Tensor, unit: float
-) -> tuple[float, float, float | None]:
-    """How far texts move that were changed, and others, and what that does to the loss of those."""
-    own, largest, harm = 0.0, 0.0, list[Tensor]()
+) -> tuple[float, float, float | None, float | None]:
+    """How far texts move that were changed, and others, and what that does to the loss of those.
+
+    That is, how much they lose by it, and how much an average over both neighbourhoods gains.
+    """
+    own, largest, harm, noise = 0.0, 0.0, list[Tensor](), list[Tensor]()
     for half in (0, 1):
         changed, chosen = half_changed(step.tokens, half)
         rows = step.rows(changed)
@@ -135,8 +139,11 @@ def _between_texts(
         own = max(own, _largest(moved[~kept]) or 0.0)
         largest = max(largest, _largest(moved[kept]) or 0.0)
         if largest > 0:
-            harm += _lost(step, base, rows, kept & step.counted)
-    return own, largest, _mean(harm)
+            lost = _lost(step, base, rows, kept & step.counted)
+            mixed = _lost(step, base, (base + rows) / 2, kept & step.counted)
+            harm += lost
+            noise += [by / 2 - with_both for by, with_both in zip(lost, mixed, strict=True)]
+    return own, largest, _mean(harm), _mean(noise)
 
 
 def _positions(step: ChangedTokens, turn: int, *, apart: bool) -> Tensor:
