@@ -8,7 +8,7 @@ leak.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,15 +33,12 @@ class RunningStatistics:
 
     def held(self) -> tuple[Inputs, Each]:
         """What a replay is given so that these stay as they were."""
-        inputs: Inputs = {
-            number: (lambda _, there, value=value: value.to(there.dtype).reshape(there.shape))
-            for number, value in self.values.items()
-        }
+        inputs: Inputs = {number: _always(value) for number, value in self.values.items()}
         normalised: dict[int, Tensor] = {}
         for operation in self.norms.values():
             number = operation.outputs[0]
             if number is not None:
-                inputs[number] = lambda _, there, number=number: normalised.get(number, there)
+                inputs[number] = _given_there(normalised, number)
 
         def each(operation: Operation, args: tuple[Any, ...], _: Any, __: Any) -> None:
             made = operation.outputs[0] if operation.number in self.norms else None
@@ -75,6 +72,14 @@ def running_statistics(tape: Tape, logits: Sequence[int], before: int) -> Runnin
     known = {number: values[number].detach().clone() for number in numbers if number in values}
     norms = {n: op for n, op in norms.items() if all(i in known for i in _statistics_of(op))}
     return RunningStatistics(known, norms) if known else None
+
+
+def _always(value: Tensor) -> Callable[[int, Tensor], Tensor]:
+    return lambda _, there: value.to(there.dtype).reshape(there.shape)
+
+
+def _given_there(normalised: Mapping[int, Tensor], number: int) -> Callable[[int, Tensor], Tensor]:
+    return lambda _, there: normalised.get(number, there)
 
 
 def _mixed_into_kept(tape: Tape, needed: Sequence[Operation]) -> set[int]:
