@@ -21,6 +21,8 @@ OUTPUT = "output.txt"
 ENDING = "ending.json"
 IMPORTS = "imports.json"
 PROCESSES = "processes"
+# What each step of it trained on, while it is examined.
+BATCHES = "batches.bin"
 # Of an examination: what was gathered, and what was said of it.
 EXAMINATION = "examination.json"
 VERDICT = "verdict.json"

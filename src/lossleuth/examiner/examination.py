@@ -94,6 +94,7 @@ class Examination:
             if trying.next_cure() is None:
                 trying.try_suspicions()
             if trying.next_cure() is None:
+                trying.measure()
                 trying.challenge()
             cure = trying.next_cure()
             if cure is None or not self._look_again(trying, cure):
@@ -158,6 +159,7 @@ class Examination:
                     longer=look.evidence.longer,
                     failed=look.evidence.failed,
                     phase=look.evidence.phase,
+                    yardstick=look.evidence.yardstick,
                 )
                 for looks in self._phases
                 for look in looks

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lossleuth.judge.challenging import gains, unchallenged
 from lossleuth.judge.judging import Judgements
+from lossleuth.judge.yardstick import Comparison, compared
 from lossleuth.types.cause import Cause
 from lossleuth.types.challenge import Challenge
 from lossleuth.types.evidence import Evidence
@@ -25,7 +26,10 @@ def shortcomings(
 ) -> list[str]:
     """Why a run without a known fault cannot be called healthy, worst first; empty if it can."""
     held_back = [gain.sentence for gain in gains(battery, evidence) if gain.counts]
-    return [*held_back, *_open_questions(causes, known, evidence), *_not_tried(battery, evidence)]
+    found = compared(evidence)
+    behind = [found.sentence] if isinstance(found, Comparison) and found.is_behind else []
+    open_questions = _open_questions(causes, known, evidence)
+    return [*behind, *held_back, *open_questions, *_not_tried(battery, evidence)]
 
 
 def _open_questions(causes: Sequence[Cause], known: Judgements, evidence: Evidence) -> list[str]:

@@ -1,0 +1,92 @@
+"""The process that makes a yardstick: reads the kept batches, trains, prints what it has found."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from lossleuth.record.kept_batches import kept_steps
+from lossleuth.types.plain import to_plain
+from lossleuth.types.yardstick import Yardstick
+from lossleuth.yardstick.order import Order
+from lossleuth.yardstick.supervised_batches import Batch, Supervision, batches_of
+
+# Share of the steps that must have been understood.
+MIN_UNDERSTOOD = 0.9
+# Where targets are guessed: how many of those that are known to count there may be of them. The
+# last of each row is not guessed, since the token behind it is not known.
+GUESSED = (0.8, 1.02)
+
+
+def main() -> None:
+    """Carry out the order of the only argument."""
+    print(json.dumps(to_plain(yardstick(Order.read(sys.argv[1])))))
+
+
+def yardstick(order: Order) -> Yardstick:
+    """The losses of the references, or why there are none."""
+    known = understood(order)
+    if isinstance(known, str):
+        return Yardstick(known)
+    # Here, so that what cannot be told is told without torch.
+    import torch
+
+    from lossleuth.yardstick.reference_run import train_reference
+
+    # As many as trials have; for models of this size, more gain nothing.
+    torch.set_num_threads(1)
+    numbers, steps = list(known), list(known.values())
+    largest = max(int(max(b.tokens.max(), b.targets.max())) for step in steps for b in step)
+    vocabulary = max(order.vocabulary, largest + 1)
+    found = train_reference(steps, vocabulary, order.trained, order.until - time.time())
+    reached = len(found.losses)
+    return Yardstick(
+        steps=numbers[:reached],
+        losses=[round(loss, 4) for loss in found.losses],
+        supervised=[sum(batch.count for batch in step) for step in steps[:reached]],
+        parameters=found.parameters,
+        trained=order.trained,
+        rate=found.rate,
+        vocabulary=vocabulary,
+        planned=len(steps),
+    )
+
+
+def understood(order: Order) -> dict[int, list[Batch]] | str:
+    """The batches of each step whose targets are known, or why so few are."""
+    supervision = Supervision(order.pad, order.time_axis, order.supervised)
+    found: dict[int, list[Batch]] = {}
+    seen = guesses = 0
+    for kept in kept_steps(Path(order.batches)):
+        if not order.first <= kept.step <= order.last:
+            continue
+        seen += 1
+        batches = batches_of(kept, supervision)
+        if batches:
+            found[kept.step - order.first] = batches
+            guesses += any(not micro_batch.targets for micro_batch in kept.micro_batches)
+    if not seen:
+        return "its batches were not kept"
+    if len(found) < MIN_UNDERSTOOD * seen:
+        return f"which token each target follows is known in {len(found)} of {seen} steps"
+    if guesses and not _is_likely(found, order):
+        return "other targets count than the next tokens of its batches"
+    return found
+
+
+def _is_likely(steps: dict[int, list[Batch]], order: Order) -> bool:
+    """Whether as many targets were guessed as are known to count, where that is known."""
+    least, most = GUESSED
+    known: Sequence[tuple[int, int]] = [
+        (sum(batch.count for batch in steps[step]), count)
+        for step, count in order.supervised.items()
+        if step in steps
+    ]
+    return bool(known) and all(least * count <= guess <= most * count for guess, count in known)
+
+
+if __name__ == "__main__":
+    main()
