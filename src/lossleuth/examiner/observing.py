@@ -74,7 +74,9 @@ class Observing:
     def first(self) -> Look:
         """The program as it is; BadInput if it does not train."""
         request = self._request
-        plan = replace(self._plan(request.run.observed, request.steps, (0,)), paced=True, keeps_batches=True)
+        plan = replace(
+            self._plan(request.run.observed, request.steps, (0,)), paced=True, keeps_batches=True
+        )
         finished = self._run(plan)
         try:
             look = self._read(finished)

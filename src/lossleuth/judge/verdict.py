@@ -64,7 +64,7 @@ class VerdictFile(TypedDict):
     headroom: list[dict[str, Any]]
     """Changes with which the run does better beyond doubt: a trial each, and what it may mean."""
     yardstick: dict[str, Any] | None
-    """The run and references that were trained on the very same batches; null where there are none."""
+    """The run and references that trained on the very same batches; null where there are none."""
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,20 @@ from typing import Any
 
 from lossleuth.findings.data import Alignment
 from lossleuth.findings.loss import TrueLoss
-from lossleuth.types.evidence import Evidence
+from lossleuth.types.evidence import NEXT_PHASE, Evidence
 from lossleuth.types.yardstick import Yardstick
 
 # Share of what the reference has learnt (from equal chances for all tokens on) that a run may be
-# behind it.
-MAX_BEHIND = 0.25
+# behind it: at its end, and before, where a slow start may still be made good.
+MAX_BEHIND, MAX_BEHIND_EARLY = 0.25, 0.5
 # Nats that it may be behind in any case.
 MIN_BEHIND_NATS = 0.25
 # Share of the steps, at the end, whose losses are compared; steps of a run too short to compare.
 LAST, MIN_STEPS = 0.2, 50
+# A reference of so large a share of the run's parameters is told to be as large.
+ALIKE = 0.5
 # Relative: differentiated losses so near to the true ones are true ones. Dropout makes more.
 NEAR = 0.05
-# Of a run whose true loss is known on recorded steps alone: so many, in the second half.
-MIN_RECORDED = 2
 
 # Findings that are looked at here.
 READS = (Alignment, TrueLoss)
@@ -38,17 +38,24 @@ class Comparison:
 
     run: float
     reference: float
-    # What the run may at most be behind the reference.
+    # What the run may at most be behind the reference, and what that has learnt beyond equal
+    # chances for all tokens.
     allowed: float
+    learnt: float
     # Of the n-gram mixture.
     mixture: float | None = None
-    # Steps that the reference has made, of how many of the run.
+    # Steps that the reference has made, and whether the run was not over by then.
     steps: int = 0
-    planned: int = 0
+    early: bool = False
     # Parameters of the reference and of the run, and the rate of the reference.
     parameters: int = 0
     trained: int = 0
     rate: float = 0.0
+
+    @property
+    def share_behind(self) -> float:
+        """How far the run is behind, as a share of what the reference has learnt."""
+        return (self.run - self.reference) / self.learnt if self.learnt > 0 else 0.0
 
     @property
     def is_behind(self) -> bool:
@@ -58,16 +65,14 @@ class Comparison:
     @property
     def sentence(self) -> str:
         """For people; completes "No cause found, but ..." where the run is behind."""
-        size = "of the same size" if self.parameters > self.trained / 2 else "that is smaller"
-        mixture = "" if self.mixture is None else f", and a mixture of n-grams {self.mixture:.2f}"
-        if self.is_behind:
-            return (
-                f"something holds this run back: a plain transformer {size} reaches "
-                f"{self.reference:.2f} on the same batches{mixture}; this run {self.run:.2f}"
-            )
+        small = self.parameters < ALIKE * self.trained
+        size = f"with {self.parameters / self.trained:.0%} of its size" if small else "of its size"
+        begins = "something holds this run back: " if self.is_behind else ""
+        seen = f" in {self.steps} steps" if self.early else ""
+        mixture = "" if self.mixture is None else f", a mixture of n-grams {self.mixture:.2f}"
         return (
-            f"on the same batches a plain transformer {size} reaches {self.reference:.2f}{mixture};"
-            f" this run {self.run:.2f}"
+            f"{begins}a plain transformer {size} reaches {self.reference:.2f} on the same "
+            f"batches{seen}{mixture}; this run {self.run:.2f}"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -123,17 +128,26 @@ def compared(evidence: Evidence) -> Comparison | str | None:
     others = statistics.fmean(reference[step] for step in steps)
     if not math.isfinite(others):
         return "the reference did not stay finite"
+    early = not _is_over(evidence, max(reference))
+    learnt = math.log(yardstick.vocabulary) - others
     return Comparison(
         own,
         others,
-        max(MIN_BEHIND_NATS, MAX_BEHIND * (math.log(yardstick.vocabulary) - others)),
+        max(MIN_BEHIND_NATS, (MAX_BEHIND_EARLY if early else MAX_BEHIND) * learnt),
+        learnt,
         _of_mixture(yardstick, steps),
         steps=len(reference),
-        planned=yardstick.planned,
+        early=early,
         parameters=yardstick.parameters,
         trained=yardstick.trained,
         rate=yardstick.rate,
     )
+
+
+def _is_over(evidence: Evidence, last: int) -> bool:
+    """Whether this is the last step of the run, or of its phase."""
+    ended = evidence.ending.is_own or evidence.ending.how == NEXT_PHASE
+    return ended and last >= (1 - LAST) * evidence.steps[-1].step
 
 
 def _run_losses(
@@ -147,8 +161,9 @@ def _run_losses(
     if both and all(math.isclose(own[s], true[s], rel_tol=NEAR) for s in both):
         last = sorted(step for step in reference if step in own)
         return own, last[-max(1, int(LAST * len(last))) :] if last else []
+    # On one batch both have its noise, so that a single one says something.
     last = [step for step in sorted(true) if step in reference and step > end / 2]
-    return true, last if len(last) >= MIN_RECORDED else []
+    return true, last
 
 
 def _of_mixture(yardstick: Yardstick, steps: list[int]) -> float | None:

@@ -78,6 +78,14 @@ class Library:
             # Numbers, rows, their width, the method, sums.
             sums = (_POINTER, _COUNT, _COUNT, _COUNT, _POINTER)
             self.row_sums = _function(library, "row_sums", None, *sums)
+            # A mixture of n-grams: its vocabulary, entries at most, the share it forgets; then
+            # tokens, targets, rows, their width.
+            make = (_COUNT, _COUNT, number)
+            self.ngrams_make = _function(library, "ngrams_make", _POINTER, *make)
+            self.ngrams_free = _function(library, "ngrams_free", None, _POINTER)
+            rows_of_tokens = (_POINTER, _POINTER, _POINTER, _COUNT, _COUNT)
+            self.ngrams_score = _function(library, "ngrams_score", number, *rows_of_tokens)
+            self.ngrams_learn = _function(library, "ngrams_learn", ctypes.c_int, *rows_of_tokens)
         except AttributeError as error:
             raise Unusable(f"{path.name} is of another release: {error}") from None
 
@@ -160,7 +168,7 @@ def _with_count(function: ctypes._NamedFuncPointer) -> Call:
 
 
 def _function(
-    library: ctypes.CDLL, name: str, result: type[ctypes._SimpleCData[int]] | None, *types: type
+    library: ctypes.CDLL, name: str, result: type[ctypes._SimpleCData[Any]] | None, *types: type
 ) -> ctypes._NamedFuncPointer:
     function = library[f"lossleuth_{name}"]
     function.restype = result

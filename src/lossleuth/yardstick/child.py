@@ -8,17 +8,21 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from lossleuth.native import library as native
+from lossleuth.native.ngrams import ngrams
 from lossleuth.record.kept_batches import kept_steps
 from lossleuth.types.plain import to_plain
 from lossleuth.types.yardstick import Yardstick
 from lossleuth.yardstick.order import Order
 from lossleuth.yardstick.supervised_batches import Batch, Supervision, batches_of
 
+# Targets that the mixture of n-grams is scored on, with the native library and without: 2 s.
+MAX_COUNTED, MAX_IN_PYTHON = 1_000_000, 50_000
 # Share of the steps that must have been understood.
 MIN_UNDERSTOOD = 0.9
-# Where targets are guessed: how many of those that are known to count there may be of them. The
-# last of each row is not guessed, since the token behind it is not known.
-GUESSED = (0.8, 1.02)
+# How many targets there may be, of those that are known to count. Where they are guessed, the last
+# of each row are missing; a program may give weights of 0 to some that its loss has taken.
+LIKELY = (0.8, 1.15)
 
 
 def main() -> None:
@@ -41,11 +45,14 @@ def yardstick(order: Order) -> Yardstick:
     numbers, steps = list(known), list(known.values())
     largest = max(int(max(b.tokens.max(), b.targets.max())) for step in steps for b in step)
     vocabulary = max(order.vocabulary, largest + 1)
+    mixture = mixture_losses(steps, vocabulary)
     found = train_reference(steps, vocabulary, order.trained, order.until - time.time())
     reached = len(found.losses)
     return Yardstick(
         steps=numbers[:reached],
-        losses=[round(loss, 4) for loss in found.losses],
+        losses=_rounded(found.losses),
+        mixture_steps=numbers[: len(mixture)],
+        mixture=_rounded(mixture),
         supervised=[sum(batch.count for batch in step) for step in steps[:reached]],
         parameters=found.parameters,
         trained=order.trained,
@@ -53,6 +60,28 @@ def yardstick(order: Order) -> Yardstick:
         vocabulary=vocabulary,
         planned=len(steps),
     )
+
+
+def mixture_losses(
+    steps: Sequence[Sequence[Batch]], vocabulary: int, most: int | None = None
+) -> list[float]:
+    """Of a mixture of n-grams at each step, before it learns what the step trains on."""
+    if most is None:
+        most = MAX_COUNTED if native.load() is not None else MAX_IN_PYTHON
+    mixture, found, counted = ngrams(vocabulary), list[float](), 0
+    for step in steps:
+        count = sum(batch.count for batch in step)
+        counted += count
+        if counted > most:
+            break
+        found.append(sum(mixture.score(b.tokens, b.targets) for b in step) / count)
+        for batch in step:
+            mixture.learn(batch.tokens, batch.targets)
+    return found
+
+
+def _rounded(losses: Sequence[float]) -> list[float]:
+    return [round(loss, 4) for loss in losses]
 
 
 def understood(order: Order) -> dict[int, list[Batch]] | str:
@@ -72,20 +101,22 @@ def understood(order: Order) -> dict[int, list[Batch]] | str:
         return "its batches were not kept"
     if len(found) < MIN_UNDERSTOOD * seen:
         return f"which token each target follows is known in {len(found)} of {seen} steps"
-    if guesses and not _is_likely(found, order):
+    if not _is_likely(found, order, must_be_known=guesses > 0):
         return "other targets count than the next tokens of its batches"
     return found
 
 
-def _is_likely(steps: dict[int, list[Batch]], order: Order) -> bool:
-    """Whether as many targets were guessed as are known to count, where that is known."""
-    least, most = GUESSED
+def _is_likely(steps: dict[int, list[Batch]], order: Order, *, must_be_known: bool) -> bool:
+    """Whether as many targets were found as are known to count on recorded steps."""
+    least, most = LIKELY
     known: Sequence[tuple[int, int]] = [
         (sum(batch.count for batch in steps[step]), count)
         for step, count in order.supervised.items()
         if step in steps
     ]
-    return bool(known) and all(least * count <= guess <= most * count for guess, count in known)
+    if not known:
+        return not must_be_known
+    return all(least * count <= guess <= most * count for guess, count in known)
 
 
 if __name__ == "__main__":

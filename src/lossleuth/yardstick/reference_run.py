@@ -35,6 +35,11 @@ SMALLER = 0.4
 NARROWEST = 8
 # Widths up to which a model has so many layers.
 DEPTHS = ((128, 2), (320, 4), (1 << 30, 6))
+# A smaller one is worth it if its steps take so many times less.
+WORTH = 1.5
+# Of a forward and a backward pass per parameter and token; what no core of today does alone; steps
+# that have to be possible at that speed for a model to be timed at all.
+FLOPS_PER_PARAMETER, FLOPS_PER_SECOND, MIN_FEASIBLE = 6, 1e11, 50
 # The share of its time that is planned for: other work shares the cores.
 PLANNED_SHARE = 0.85
 
@@ -60,22 +65,45 @@ def train_reference(
     """Train on all steps, as far as the time goes."""
     until = clock() + seconds
     rows = max(batch.tokens.shape[1] for step in steps for batch in step)
-    tried = min(len(steps), max(MIN_TRIED, int(TRIED_SHARE * len(steps))))
-    work = len(steps) + len(RATES) * tried
-    while True:
-        shape = shape_for(parameters, vocabulary, rows)
-        each = _seconds_per_step(shape, steps, clock)
-        fits = work * each < PLANNED_SHARE * (until - clock())
-        if fits or shape.width == NARROWEST:
+    shape = _feasible(shape_for(parameters, vocabulary, rows), steps, seconds)
+    each = _seconds_per_step(shape, steps, until, clock)
+    while _reach(len(steps), each, until - clock()) < len(steps) and shape.width > NARROWEST:
+        smaller = shape_for(int(SMALLER * size_of(shape)), vocabulary, rows)
+        its = _seconds_per_step(smaller, steps, until, clock)
+        if its * WORTH > each:
+            # Hardly faster: rather fewer steps of the larger one.
             break
-        parameters = min(int(SMALLER * parameters), size_of(shape) - 1)
+        shape, each = smaller, its
+    reached = _reach(len(steps), each, until - clock())
+    tried = steps[: _tried(reached)]
     ends = {
-        rate: _end_of(_trained(shape, steps[:tried], rate, until, clock, len(steps), held=True))
+        rate: _end_of(_trained(shape, tried, rate, until, clock, reached, held=True))
         for rate in RATES
     }
     rate = min(ends, key=lambda r: ends[r])
-    losses = _trained(shape, steps, rate, until, clock, len(steps))
+    losses = _trained(shape, steps[:reached], rate, until, clock, reached)
     return ReferenceRun(losses, size_of(shape), rate)
+
+
+def _reach(steps: int, each: float, seconds: float) -> int:
+    """How many steps there is time for, beside those that are tried with several rates."""
+    fitting = int(PLANNED_SHARE * seconds / each) if each else steps
+    return max(1, min(steps, fitting - len(RATES) * _tried(min(steps, fitting))))
+
+
+def _tried(steps: int) -> int:
+    return min(steps, max(MIN_TRIED, int(TRIED_SHARE * steps)))
+
+
+def _feasible(shape: ModelShape, steps: Sequence[Step], seconds: float) -> ModelShape:
+    """One whose steps are no hopeless work, by count: to time them would take too long."""
+    largest = max(sum(batch.tokens.size for batch in step) for step in steps)
+    while shape.width > NARROWEST:
+        work = FLOPS_PER_PARAMETER * size_of(shape) * largest * MIN_FEASIBLE
+        if work < FLOPS_PER_SECOND * seconds:
+            break
+        shape = shape_for(int(SMALLER * size_of(shape)), shape.vocabulary, shape.context)
+    return shape
 
 
 def shape_for(parameters: int, vocabulary: int, context: int) -> ModelShape:
@@ -105,14 +133,14 @@ def size_of(shape: ModelShape) -> int:
 
 
 def _seconds_per_step(
-    shape: ModelShape, steps: Sequence[Step], clock: Callable[[], float]
+    shape: ModelShape, steps: Sequence[Step], until: float, clock: Callable[[], float]
 ) -> float:
-    # The largest ones, so that none is a surprise.
+    """Of the largest steps, so that none is a surprise; infinite where there is no time left."""
     largest = max(steps, key=lambda step: sum(batch.tokens.size for batch in step))
-    _trained(shape, [largest], RATES[0], math.inf, clock, 1)
+    _trained(shape, [largest], RATES[0], until, clock, 1)
     began = clock()
-    _trained(shape, [largest] * TIMED_STEPS, RATES[0], math.inf, clock, TIMED_STEPS)
-    return (clock() - began) / TIMED_STEPS
+    made = len(_trained(shape, [largest] * TIMED_STEPS, RATES[0], until, clock, TIMED_STEPS))
+    return (clock() - began) / made if made else math.inf
 
 
 def _trained(
@@ -173,4 +201,3 @@ def _end_of(losses: Sequence[float]) -> float:
     last = losses[-max(1, len(losses) // 3) :]
     mean = sum(last) / len(last) if last else math.inf
     return mean if math.isfinite(mean) else math.inf
-
