@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from lossleuth.yardstick.order import Order
 
 # What the process may take beyond its time, to load torch at first and to print at last.
 GRACE_SECONDS = 20.0
+COMMAND = ("-m", "lossleuth.yardstick.child")
 # Findings that are looked at here.
 READS = (Alignment, Padding, TrueLoss)
 
@@ -34,7 +36,7 @@ def yardstick_of(
     if reason is not None:
         return Yardstick(reason)
     progress("training a plain transformer on the same batches, to compare")
-    return _measured(order_for(evidence, batches, time.time() + seconds), seconds + GRACE_SECONDS)
+    return measured(order_for(evidence, batches, time.time() + seconds), seconds)
 
 
 def order_for(evidence: Evidence, batches: Path, until: float) -> Order:
@@ -56,18 +58,21 @@ def order_for(evidence: Evidence, batches: Path, until: float) -> Order:
     )
 
 
-def _measured(order: Order, patience: float) -> Yardstick:
-    process = start(
-        [sys.executable, "-m", "lossleuth.yardstick.child", order.text],
-        streams=(subprocess.DEVNULL, subprocess.PIPE, subprocess.DEVNULL),
-    )
-    try:
-        said, _ = process.communicate(timeout=patience)
-        return from_plain(Yardstick, json.loads(said))
-    except subprocess.TimeoutExpired:
-        return Yardstick("the reference was not trained in time")
-    except (ValueError, NotOfThisType):
-        # Our failure, and no reason against the run.
-        return Yardstick("the reference could not be trained, which is our fault")
-    finally:
-        kill(process)
+def measured(order: Order, seconds: float) -> Yardstick:
+    """What the process says that carries out an order; it is ended where it takes too long."""
+    with tempfile.TemporaryFile() as said:
+        process = start(
+            [sys.executable, *COMMAND, order.text],
+            streams=(subprocess.DEVNULL, said, subprocess.DEVNULL),
+        )
+        try:
+            process.wait(timeout=seconds + GRACE_SECONDS)
+            said.seek(0)
+            return from_plain(Yardstick, json.loads(said.read()))
+        except subprocess.TimeoutExpired:
+            return Yardstick("the reference was not trained in time")
+        except (ValueError, NotOfThisType):
+            # Our failure, and no reason against the run.
+            return Yardstick("the reference could not be trained, which is our fault")
+        finally:
+            kill(process)

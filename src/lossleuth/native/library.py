@@ -14,7 +14,7 @@ from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 SWITCH = "LOSSLEUTH_NATIVE"
 FOLDER = Path(__file__).parent
@@ -31,6 +31,18 @@ Call = Callable[..., Any]
 
 class Unusable(Exception):
     """Why the library cannot be used, as one sentence."""
+
+
+class NgramCalls(NamedTuple):
+    """Functions of a mixture of n-grams, which is an address."""
+
+    # Of a vocabulary, entries at most, the share of the weights that is forgotten; 0: no memory.
+    make: Call
+    free: Call
+    # Mixture, tokens, targets, rows, their width: the sum of losses.
+    score: Call
+    # The same; not 0 when memory ran out.
+    learn: Call
 
 
 class Library:
@@ -78,14 +90,7 @@ class Library:
             # Numbers, rows, their width, the method, sums.
             sums = (_POINTER, _COUNT, _COUNT, _COUNT, _POINTER)
             self.row_sums = _function(library, "row_sums", None, *sums)
-            # A mixture of n-grams: its vocabulary, entries at most, the share it forgets; then
-            # tokens, targets, rows, their width.
-            make = (_COUNT, _COUNT, number)
-            self.ngrams_make = _function(library, "ngrams_make", _POINTER, *make)
-            self.ngrams_free = _function(library, "ngrams_free", None, _POINTER)
-            rows_of_tokens = (_POINTER, _POINTER, _POINTER, _COUNT, _COUNT)
-            self.ngrams_score = _function(library, "ngrams_score", number, *rows_of_tokens)
-            self.ngrams_learn = _function(library, "ngrams_learn", ctypes.c_int, *rows_of_tokens)
+            self.ngrams = _ngrams(library)
         except AttributeError as error:
             raise Unusable(f"{path.name} is of another release: {error}") from None
 
@@ -141,6 +146,16 @@ def _calls(path: Path) -> ModuleType | None:
         return None if spec is None else module_from_spec(spec)
     except ImportError:
         return None
+
+
+def _ngrams(library: ctypes.CDLL) -> NgramCalls:
+    rows = (_POINTER, _POINTER, _POINTER, _COUNT, _COUNT)
+    return NgramCalls(
+        _function(library, "ngrams_make", _POINTER, _COUNT, _COUNT, ctypes.c_double),
+        _function(library, "ngrams_free", None, _POINTER),
+        _function(library, "ngrams_score", ctypes.c_double, *rows),
+        _function(library, "ngrams_learn", ctypes.c_int, *rows),
+    )
 
 
 def _put(address: int, numbers: list[float]) -> None:

@@ -54,19 +54,19 @@ def ngrams(vocabulary: int, most: int = MAX_ENTRIES) -> Ngrams:
 
 class _Native:
     def __init__(self, library: native.Library, vocabulary: int, most: int) -> None:
-        self._library = library
-        self._mixture = library.ngrams_make(vocabulary, most, FORGOTTEN)
+        self._calls = library.ngrams
+        self._mixture = self._calls.make(vocabulary, most, FORGOTTEN)
         if not self._mixture:
             raise MemoryError("no memory for a mixture of n-grams")
 
     def __del__(self) -> None:
-        self._library.ngrams_free(self._mixture)
+        self._calls.free(self._mixture)
 
     def score(self, tokens: Rows, targets: Rows) -> float:
-        return float(self._library.ngrams_score(*self._arguments(tokens, targets)[:5]))
+        return float(self._calls.score(*self._arguments(tokens, targets)[:5]))
 
     def learn(self, tokens: Rows, targets: Rows) -> None:
-        if self._library.ngrams_learn(*self._arguments(tokens, targets)[:5]):
+        if self._calls.learn(*self._arguments(tokens, targets)[:5]):
             raise MemoryError("no memory for more n-grams")
 
     def _arguments(self, tokens: Rows, targets: Rows) -> tuple[Any, ...]:

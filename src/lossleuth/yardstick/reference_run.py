@@ -34,7 +34,7 @@ TIMED_STEPS = 3
 SMALLER = 0.4
 NARROWEST = 8
 # Widths up to which a model has so many layers.
-DEPTHS = ((128, 2), (320, 4), (1 << 30, 6))
+DEPTHS = ((112, 2), (192, 3), (320, 4), (512, 5), (1 << 30, 6))
 # A smaller one is worth it if its steps take so many times less.
 WORTH = 1.5
 # Of a forward and a backward pass per parameter and token; what no core of today does alone; steps
@@ -116,13 +116,13 @@ def shape_for(parameters: int, vocabulary: int, context: int) -> ModelShape:
     best = _shape(NARROWEST, vocabulary, context)
     width = NARROWEST
     while size_of(shape := _shape(width, vocabulary, context)) <= parameters:
-        best, width = shape, width + (NARROWEST if width < 128 else 32)
+        best, width = shape, width + (8 if width < 112 else 16 if width < 320 else 32)
     return best
 
 
 def _shape(width: int, vocabulary: int, context: int) -> ModelShape:
     layers = next(layers for widest, layers in DEPTHS if width <= widest)
-    of_head = 32 if width >= 128 else 16 if width % 16 == 0 else 8
+    of_head = 32 if width > 320 else 16 if width % 16 == 0 else 8
     return ModelShape(vocabulary, context, layers, width // of_head, width, "rotary")
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from lossleuth.examiner.load_evidence import settings_of
-from lossleuth.examiner.saved_examination import SavedExamination
 from lossleuth.examiner.trials import saved_records
 from lossleuth.findings.gradient import GradientTruth
 from lossleuth.findings.loss import TrueLoss
@@ -22,11 +20,11 @@ from lossleuth.record.recorded_steps import restored_steps
 from lossleuth.report.document.facts import Facts, Header, Rounding, TrialRun
 from lossleuth.report.document.headroom import largest_activations
 from lossleuth.report.document.matrix import Floats, matrix_of
+from lossleuth.report.document.references import references
 from lossleuth.run_directory import RunDirectory
 from lossleuth.types.errors import BadInput
 from lossleuth.types.observed import Floors, Origins
 from lossleuth.types.plain import from_plain
-from lossleuth.types.yardstick import Yardstick
 
 SCALARS = (
     *("loss", "lr", "clip_factor", "supervised", "grad_norm", "seconds", "tokens_per_second"),
@@ -58,7 +56,7 @@ def facts_of(directory: Path, verdict: Verdict) -> Facts:
             reads=_reads(record),
             matrices={c: matrix_of(record, c) for c in COLUMNS if c in record.columns},
             true_losses=_true_losses(recorded),
-            references=_references(directory),
+            references=references(directory),
             vocabulary=_vocabulary(recorded, series),
             floors=from_plain(Floors, last.get("floors", {}), lenient=True),
             settings=settings_of(events),
@@ -80,24 +78,6 @@ def _true_losses(recorded: Sequence[RecordedStep]) -> dict[int, float]:
         if true.loss is not None
     }
     return dict(sorted(found.items()))
-
-
-def _references(directory: Path) -> dict[str, tuple[Floats, Floats]]:
-    """What was trained on the batches of the run, one phase after the other."""
-    with suppress(BadInput):
-        saved = SavedExamination.read(RunDirectory(directory))
-        found: dict[str, tuple[list[float], list[float]]] = {}
-        for look in saved.looks if saved is not None else ():
-            known, first = look.yardstick or Yardstick(), look.phase.first if look.phase else 0
-            for name, steps, losses in (
-                ("a plain transformer on the same batches", known.steps, known.losses),
-                ("n-grams on the same batches", known.mixture_steps, known.mixture),
-            ):
-                xs, ys = found.setdefault(name, ([], []))
-                xs += [float(first + step) for step in steps]
-                ys += losses
-        return {name: (np.array(xs), np.array(ys)) for name, (xs, ys) in found.items() if xs}
-    return {}
 
 
 def _rounding(recorded: Sequence[RecordedStep]) -> Rounding:
