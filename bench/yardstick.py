@@ -3,7 +3,8 @@
 The bound of `judge/yardstick.py` comes from the healthy ones. `YARDSTICK=open`, `lab`, `programs`
 or `held` chooses a group (all but `held` by default: those are run to measure and not opened);
 `ONLY=word` programs whose name has that word, `HEALTHY=1` healthy ones. `SEEN=0.35` compares as if
-so much of each run had been seen. `LOSSLEUTH_RESULTS=folder` keeps the runs, and those that are there are not made again.
+so much of each run had been seen. `LOSSLEUTH_RESULTS=folder` keeps the runs, and those that are
+there are not made again.
 """
 
 from __future__ import annotations

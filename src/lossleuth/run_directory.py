@@ -60,6 +60,11 @@ class RunDirectory:
         """The first look at a program that trains without autograd."""
         return self.path / _OBSERVED_BY_HAND
 
+    @property
+    def batches(self) -> Path:
+        """What the steps of the first look trained on."""
+        return self.observed / BATCHES
+
     def cured(self, number: int) -> Path:
         """The look of that number, from 1, with cures in."""
         return self.path / f"{_CURED}{number}"

@@ -63,6 +63,9 @@ class Examination:
             self._gather()
         except KeyboardInterrupt:
             self._interrupt()
+        finally:
+            # They are large, and what they were kept for is measured.
+            self._request.run.batches.unlink(missing_ok=True)
         self._saved().write(self._request.run)
         verdict = judge(
             self._causes,

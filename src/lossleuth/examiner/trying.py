@@ -29,7 +29,6 @@ from lossleuth.judge.judge import Circumstances, judge_look, judge_looks
 from lossleuth.judge.judging import Judgements, harmful, trials_wanted
 from lossleuth.judge.learning import OVERFIT
 from lossleuth.observe.launch.executor import Executor
-from lossleuth.run_directory import BATCHES
 from lossleuth.types.cause import Cause
 from lossleuth.types.challenge import Challenge
 from lossleuth.types.change import Change, Effect
@@ -134,7 +133,7 @@ class Trying:
             return
         first = self.looks[0]
         seconds = min(YARDSTICK_SHARE * self.budget.whole, SHARE_OF_LEFT * self.part.left)
-        found = yardstick_of(first.evidence, first.directories[0] / BATCHES, seconds, self.progress)
+        found = yardstick_of(first.evidence, self.request.run.batches, seconds, self.progress)
         self._update(replace(first.evidence, yardstick=found), 0)
 
     def challenge(self) -> None:
