@@ -106,6 +106,7 @@ PROVEN = cause("offset", always(says(Status.PROVEN)), voids_trials=True)
         # A fault that is known is answer enough, and what was not asked for is not measured.
         ([PROVEN], {}, 0),
         ([REFUTED], {"challenges": False}, 0),
+        ([REFUTED], {"trials": False}, 0),
         ([REFUTED], {"budget": 0.0}, 0),
     ],
 )

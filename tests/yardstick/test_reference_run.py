@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lossleuth.reference.train.model import LanguageModel
+from lossleuth.yardstick import reference_run
 from lossleuth.yardstick.reference_run import (
     MIN_TRIED,
     NARROWEST,
@@ -74,3 +75,10 @@ def test_without_enough_time_fewer_steps_are_made_and_the_schedule_is_theirs() -
     found = train_reference(steps(2000, rows=1, width=4), 16, 1_500, 300.0, lambda: next(ticks))
     assert MIN_TRIED < len(found.losses) < 300
     assert next(ticks) < 310
+
+
+def test_a_rate_that_diverges_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference_run, "RATES", (1e30, 1e-2, 1e-9))
+    found = train_reference(steps(60), 16, 6_000, seconds=60.0)
+    assert found.rate == 1e-2
+    assert all(map(math.isfinite, found.losses))

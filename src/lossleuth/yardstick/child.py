@@ -18,6 +18,8 @@ from lossleuth.yardstick.supervised_batches import Batch, Supervision, batches_o
 
 # Targets that the mixture of n-grams is scored on, with the native library and without: 2 s.
 MAX_COUNTED, MAX_IN_PYTHON = 1_000_000, 50_000
+# Parameters from which on several threads gain more than they cost. Picked by hand.
+WORTH_THREADS = 1_000_000
 # Share of the steps that must have been understood.
 MIN_UNDERSTOOD = 0.9
 # How many targets there may be, of those that are known to count. Where they are guessed, the last
@@ -40,8 +42,8 @@ def yardstick(order: Order) -> Yardstick:
 
     from lossleuth.yardstick.reference_run import train_reference
 
-    # As many as trials have; for models of this size, more gain nothing.
-    torch.set_num_threads(1)
+    if order.trained < WORTH_THREADS:
+        torch.set_num_threads(1)
     numbers, steps = list(known), list(known.values())
     largest = max(int(max(b.tokens.max(), b.targets.max())) for step in steps for b in step)
     vocabulary = max(order.vocabulary, largest + 1)
