@@ -32,6 +32,7 @@ from lossleuth.observe.launch.program import Program
 from lossleuth.run_directory import BATCHES, RunDirectory
 from lossleuth.types.errors import BadInput
 from lossleuth.types.evidence import Evidence
+from lossleuth.types.observed import Ending
 from lossleuth.types.plain import from_plain, to_plain
 from lossleuth.types.yardstick import Yardstick
 
@@ -136,6 +137,7 @@ def beginning(evidence: Evidence, share: float) -> Evidence:
     end = share * (evidence.steps[-1].step + 1) if evidence.steps else 0
     return replace(
         evidence,
+        ending=evidence.ending if share == 1 else Ending(how="stopped"),
         steps=[step for step in evidence.steps if step.step < end],
         recorded=[step for step in evidence.recorded if step.step < end],
     )

@@ -93,7 +93,7 @@ def test_a_run_that_is_far_behind_is_not_healthy_and_that_comes_first() -> None:
     (first, *others) = shortcomings([], {}, run(behind(MAX_BEHIND + 0.1)), [])
     assert first.startswith(
         "something holds this run back: a plain transformer of its size reaches 2.00 on the same "
-        "batches, a mixture of n-grams 2.50; this run 2."
+        "batches, a mixture of n-grams 2.50; this run 3."
     )
     assert not others
     assert shortcomings([], {}, run(behind(MAX_BEHIND - 0.1)), []) == []
@@ -106,6 +106,15 @@ def test_a_reference_that_stops_before_the_run_is_early() -> None:
     found = comparison(replace(evidence, yardstick=short))
     assert (found.early, found.steps) == (True, 60)
     assert " in 60 steps" in found.sentence
+
+
+@pytest.mark.parametrize(("ending", "allowed"), [(STOPPED, True), (ENDED, False)])
+def test_a_run_that_still_warms_up_may_be_far_behind(ending: Ending, allowed: bool) -> None:
+    evidence = replace(run(behind(0.9)), ending=ending)
+    rising = [replace(step, lr=1e-5 * (1 + step.step)) for step in evidence.steps]
+    assert comparison(replace(evidence, steps=rising)).is_behind is not allowed
+    held = [replace(step, lr=1e-3) for step in evidence.steps]
+    assert comparison(replace(evidence, steps=held)).is_behind
 
 
 def test_where_little_can_be_learnt_a_small_distance_says_nothing() -> None:
@@ -146,9 +155,13 @@ def test_what_cannot_be_compared_has_a_reason(
     findings: tuple[Finding, ...], steps: int, words: str | None
 ) -> None:
     evidence = Evidence(
-        steps=[Step(step) for step in range(steps)], recorded=[RecordedStep(0, findings)]
+        steps=[Step(step) for step in range(steps)],
+        recorded=[RecordedStep(0, findings)],
+        sizes=[64],
     )
     reason = why_no_yardstick(evidence)
+    if words is None:
+        assert why_no_yardstick(replace(evidence, sizes=[])) == "what it trains is not known"
     assert reason is words is None or (reason is not None and reason.startswith(words or "x"))
 
 
@@ -184,6 +197,6 @@ def test_of_several_phases_the_furthest_behind_is_reported() -> None:
 
 
 def test_it_comes_back_from_its_public_form() -> None:
-    found = comparison(run(behind(0.3)))
+    found = comparison(run(behind(MAX_BEHIND + 0.1)))
     assert Comparison.from_json(found.as_json()) == found
     assert found.as_json()["is_behind"] is True

@@ -32,6 +32,9 @@ LAYOUTS = {
         [TOKENS[:, i : i + 1].copy() for i in range(12)],
         kept(*(TARGETS[:, i : i + 1] for i in range(12))),
     ),
+    "after its labels": KeptMicroBatch(
+        [np.where(TOKENS > 20, -100, TOKENS), TOKENS], kept(TARGETS)
+    ),
     "with types and a source": KeptMicroBatch(
         [TOKENS % 2, TOKENS[::-1].copy(), TOKENS], kept(TARGETS)
     ),

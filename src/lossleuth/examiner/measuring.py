@@ -61,18 +61,20 @@ def order_for(evidence: Evidence, batches: Path, until: float) -> Order:
 def measured(order: Order, seconds: float) -> Yardstick:
     """What the process says that carries out an order; it is ended where it takes too long."""
     with tempfile.TemporaryFile() as said:
-        process = start(
-            [sys.executable, *COMMAND, order.text],
-            streams=(subprocess.DEVNULL, said, subprocess.DEVNULL),
-        )
+        process = None
         try:
+            process = start(
+                [sys.executable, *COMMAND, order.text],
+                streams=(subprocess.DEVNULL, said, subprocess.DEVNULL),
+            )
             process.wait(timeout=seconds + GRACE_SECONDS)
             said.seek(0)
             return from_plain(Yardstick, json.loads(said.read()))
         except subprocess.TimeoutExpired:
             return Yardstick("the reference was not trained in time")
-        except (ValueError, NotOfThisType):
+        except (OSError, ValueError, NotOfThisType):
             # Our failure, and no reason against the run.
             return Yardstick("the reference could not be trained, which is our fault")
         finally:
-            kill(process)
+            if process is not None:
+                kill(process)

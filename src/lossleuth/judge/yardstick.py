@@ -17,12 +17,16 @@ from lossleuth.types.evidence import NEXT_PHASE, Evidence
 from lossleuth.types.yardstick import Yardstick
 
 # Share of what the reference has learnt (from equal chances for all tokens on) that a run may be
-# behind it: at its end, and before, where a slow start may still be made good.
-MAX_BEHIND, MAX_BEHIND_EARLY = 0.25, 0.5
+# behind it: at its end, and before, where a slow start may still be made good. Of 48 comparisons of
+# healthy programs the furthest behind are 0.32 (tied embeddings, drawn wide), 0.22 and 0.19; of 7
+# that were seen for 35 % of their steps, 0.27 and 0.22 (2026-11-19).
+MAX_BEHIND, MAX_BEHIND_EARLY = 0.4, 0.5
 # Nats that it may be behind in any case.
 MIN_BEHIND_NATS = 0.25
 # Share of the steps, at the end, whose losses are compared; steps of a run too short to compare.
 LAST, MIN_STEPS = 0.2, 50
+# A rate that has grown by so much in the second half of what was seen is rising.
+RISING = 1.05
 # A reference of so large a share of the run's parameters is told to be as large.
 ALIKE = 0.5
 # Relative: differentiated losses so near to the true ones are true ones. Dropout makes more.
@@ -38,8 +42,8 @@ class Comparison:
 
     run: float
     reference: float
-    # What the run may at most be behind the reference, and what that has learnt beyond equal
-    # chances for all tokens.
+    # What the run may at most be behind the reference (infinite while its rate still rises), and
+    # what that has learnt beyond equal chances for all tokens.
     allowed: float
     learnt: float
     # Of the n-gram mixture.
@@ -106,6 +110,8 @@ def why_no_yardstick(evidence: Evidence) -> str | None:
         return "its targets are not the next tokens"
     if not any(true.loss is not None for true in evidence.all(TrueLoss)):
         return "its true loss is not known"
+    if not sum(evidence.sizes):
+        return "what it trains is not known"
     if len(evidence.steps) < MIN_STEPS:
         return f"{len(evidence.steps)} steps are too few to compare"
     return None
@@ -133,7 +139,7 @@ def compared(evidence: Evidence) -> Comparison | str | None:
     return Comparison(
         own,
         others,
-        max(MIN_BEHIND_NATS, (MAX_BEHIND_EARLY if early else MAX_BEHIND) * learnt),
+        _allowed(evidence, learnt, early=early),
         learnt,
         _of_mixture(yardstick, steps),
         steps=len(reference),
@@ -142,6 +148,14 @@ def compared(evidence: Evidence) -> Comparison | str | None:
         trained=yardstick.trained,
         rate=yardstick.rate,
     )
+
+
+def _allowed(evidence: Evidence, learnt: float, *, early: bool) -> float:
+    rates = evidence.learning_rates
+    if early and rates and rates[-1] > RISING * rates[len(rates) // 2]:
+        # It still warms up.
+        return math.inf
+    return max(MIN_BEHIND_NATS, (MAX_BEHIND_EARLY if early else MAX_BEHIND) * learnt)
 
 
 def _is_over(evidence: Evidence, last: int) -> bool:

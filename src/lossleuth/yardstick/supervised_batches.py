@@ -88,6 +88,8 @@ def placed(micro_batch: KeptMicroBatch) -> Batch | None:
 
 def _rows_of_tokens(lookups: Sequence[Rows]) -> Iterator[Rows]:
     """What may be the tokens, a row for each text."""
+    # A loader hands out labels too, with a negative number where there is none.
+    lookups = [rows for rows in lookups if rows.size and rows.min() >= 0]
     for rows in lookups:
         yield rows
         if len(rows) > 1:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from lossleuth.observe.steps.step import StepWindow
+from lossleuth.observe.steps.tokens import batches as looked_at
 from lossleuth.observe.steps.tokens.batches import MAX_WAITING, Batches
 from lossleuth.record.kept_batches import KeptBatches, kept_steps
 
@@ -95,3 +97,21 @@ def test_what_a_step_trains_on_is_kept_where_that_is_asked_for(tmp_path: Path) -
         11,
     )
     assert len(window.micro_batches) == 1
+
+
+def test_a_tensor_without_numbers_ends_the_keeping_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("no numbers")
+
+    batches, window = Batches(KeptBatches(tmp_path / "batches")), StepWindow(0.0, False)
+    batches.looked_up(torch.tensor([[3, 1, 4]]))
+    batches.compared(torch.zeros(3, 11), torch.tensor([1, 4, 2]), -100)
+    # Nothing else brings what lies in memory there.
+    monkeypatch.setattr(looked_at, "MAX_RUNS", 0)
+    monkeypatch.setattr(torch.Tensor, "cpu", refuse)
+    batches.end_micro_batch(window)
+    batches.end_step(0)
+    assert len(window.micro_batches) == 1 and window.supervised == 3
+    assert list(kept_steps(tmp_path / "batches")) == []

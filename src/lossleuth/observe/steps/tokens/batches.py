@@ -114,8 +114,8 @@ class Batches:
                 # Neither does a lookup that is the same everywhere.
                 if not seen.consecutive and seen.largest > seen.smallest:
                     window.lookups.append(seen)
-                    if self._kept is not None:
-                        self._kept.lookup(_values(tensor), seen.hash)
+                    if self._kept is not None and (values := self._values(tensor)) is not None:
+                        self._kept.lookup(values, seen.hash)
                     if window.is_sampled:
                         self._pairs.add(tensor)
                     if len(self.runs) < MAX_RUNS:
@@ -127,18 +127,23 @@ class Batches:
                 count = self._reader.supervised(tensor, ignored)
                 window.supervised = (window.supervised or 0) + count
                 window.unsupervised += not count
-                if self._kept is not None:
-                    self._kept.targets(_values(tensor), ignored, classes)
+                if self._kept is not None and (values := self._values(tensor)) is not None:
+                    self._kept.targets(values, ignored, classes)
                 if len(self.target_runs) < MAX_RUNS and tensor.dim():
                     _keep_run(self.target_runs, tensor)
                 if window.is_sampled:
                     self._counts.add(tensor, ignored)
                     window.unigram = self._counts.entropy()
 
-
-def _values(tensor: Tensor) -> NDArray[np.integer[Any]]:
-    found: NDArray[np.integer[Any]] = tensor.detach().cpu().numpy()
-    return found
+    def _values(self, tensor: Tensor) -> NDArray[np.integer[Any]] | None:
+        """What is to be kept of a tensor; one that has no numbers to give ends the keeping."""
+        try:
+            found: NDArray[np.integer[Any]] = tensor.detach().cpu().numpy()
+        except Exception:
+            self.close()
+            self._kept = None
+            return None
+        return found
 
 
 def _keep_run(runs: list[NDArray[np.int64]], tokens: Tensor) -> None:
