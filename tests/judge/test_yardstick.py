@@ -14,6 +14,7 @@ from lossleuth.findings.finding import Finding
 from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.judge.health import shortcomings
 from lossleuth.judge.yardstick import (
+    FEW_STEPS,
     MAX_BEHIND,
     MAX_BEHIND_EARLY,
     MIN_BEHIND_NATS,
@@ -28,7 +29,7 @@ from lossleuth.types.evidence import NEXT_PHASE, Evidence
 from lossleuth.types.observed import Ending, Step
 from lossleuth.types.yardstick import Yardstick
 
-STEPS, VOCABULARY = 100, 64
+STEPS, VOCABULARY = 200, 64
 ENDED, STOPPED = Ending(how="end of script"), Ending(how="stopped")
 NEXT = Alignment(1, {1: 1.0}, 64, 64)
 
@@ -37,7 +38,7 @@ def run(
     losses: Sequence[float], *, true: dict[int, float] | None = None, reference: float = 2.0
 ) -> Evidence:
     """A run with these losses whose reference stays at another."""
-    known = {step: losses[step] for step in (0, 60, 95)} if true is None else true
+    known = {step: losses[step] for step in (0, 120, 195)} if true is None else true
     return Evidence(
         steps=[Step(step, loss=loss) for step, loss in enumerate(losses)],
         recorded=[RecordedStep(step, [true_loss(loss), NEXT]) for step, loss in known.items()],
@@ -102,10 +103,10 @@ def test_a_run_that_is_far_behind_is_not_healthy_and_that_comes_first() -> None:
 def test_a_reference_that_stops_before_the_run_is_early() -> None:
     evidence = run(behind(MAX_BEHIND + 0.1))
     assert evidence.yardstick is not None
-    short = replace(evidence.yardstick, steps=range(60), losses=[2.0] * 60)
+    short = replace(evidence.yardstick, steps=range(160), losses=[2.0] * 160)
     found = comparison(replace(evidence, yardstick=short))
-    assert (found.early, found.steps) == (True, 60)
-    assert " in 60 steps" in found.sentence
+    assert (found.early, found.steps) == (True, 160)
+    assert " in 160 steps" in found.sentence
 
 
 @pytest.mark.parametrize(("ending", "allowed"), [(STOPPED, True), (ENDED, False)])
@@ -115,6 +116,12 @@ def test_a_run_that_still_warms_up_may_be_far_behind(ending: Ending, allowed: bo
     assert comparison(replace(evidence, steps=rising)).is_behind is not allowed
     held = [replace(step, lr=1e-3) for step in evidence.steps]
     assert comparison(replace(evidence, steps=held)).is_behind
+
+
+def test_a_run_of_few_steps_has_hardly_begun() -> None:
+    short = run(behind(MAX_BEHIND + 0.05)[-(FEW_STEPS - 1) :], true={0: 4.0})
+    assert comparison(short).early and not comparison(short).is_behind
+    assert comparison(run(behind(MAX_BEHIND + 0.05)[-FEW_STEPS:], true={0: 4.0})).is_behind
 
 
 def test_where_little_can_be_learnt_a_small_distance_says_nothing() -> None:
@@ -133,7 +140,7 @@ def test_a_smaller_reference_is_said_to_be_one() -> None:
 
 def test_a_printed_loss_that_is_not_the_true_one_is_not_compared() -> None:
     # Four times as much is printed; the true loss is known on recorded steps.
-    evidence = run([8.0] * STEPS, true={0: 4.0, 60: 2.1, 95: 2.2})
+    evidence = run([8.0] * STEPS, true={0: 4.0, 120: 2.1, 195: 2.2})
     assert comparison(evidence).run == pytest.approx(2.15)
     # Of which none is in the second half.
     early = run([8.0] * STEPS, true={0: 4.0, 16: 2.1})
