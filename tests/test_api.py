@@ -36,9 +36,15 @@ def step(model: Any, optimizer: Any, batch: Any) -> None:
 def test_a_sound_step_is_healthy_and_left_as_it_was() -> None:
     model, optimizer, data = small(0.1)
     before = [p.detach().clone() for p in model.parameters()]
-    lossleuth.assert_healthy(step, model, optimizer, data, steps=30, trials=False)
+    lossleuth.assert_healthy(step, model, optimizer, data, steps=30)
     assert all(torch.equal(p, b) for p, b in zip(model.parameters(), before, strict=True))
     assert optimizer.state_dict()["state"] == {}
+
+
+def test_a_step_that_was_not_tried_is_not_called_healthy() -> None:
+    found = lossleuth.examine(step, *small(0.1), steps=30, trials=False)
+    assert (found.status, found.ranked) == ("cannot_tell", [])
+    assert found.notes[0].startswith("it was not tried")
 
 
 def test_a_step_with_a_fault_fails_with_the_verdicts_words() -> None:

@@ -43,7 +43,8 @@ def examine(
 ) -> Verdict:
     """Examine `step_function(model, optimizer, batch)`, which makes one step of training.
 
-    Model and optimizer are as before when it is over.
+    Model and optimizer are as before when it is over. Without trials, a step in which nothing is
+    wrong is not called healthy, but "cannot_tell": nothing was tried.
 
     >>> import torch
     >>> from torch.nn import functional as F
@@ -56,7 +57,7 @@ def examine(
     ...     optimizer.zero_grad()
     ...     loss.backward()
     ...     optimizer.step()
-    >>> examine(step, model, optimizer, list(tokens), trials=False).status
+    >>> examine(step, model, optimizer, list(tokens), steps=30).status
     'healthy'
     """
     from lossleuth.examiner.in_process import InProcess

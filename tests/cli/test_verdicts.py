@@ -41,14 +41,14 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_healthy_script_ends_with_0_and_a_file(
+def test_a_script_without_a_fault_that_was_not_challenged_ends_with_0_and_a_file(
     lossleuth: Command, tmp_path: Path, script: Path
 ) -> None:
     done = lossleuth("run", "--no-trials", "--out", tmp_path / "out", script, "0.1")
     assert done.returncode == 0
-    assert done.stdout.startswith("Healthy. ")
+    assert done.stdout.startswith("Cannot tell. No cause found, but it was not tried with")
     found = json.loads((tmp_path / "out" / "verdict.json").read_text())
-    assert (found["schema"], found["status"], found["steps"]) == (1, "healthy", 40)
+    assert (found["schema"], found["status"], found["steps"]) == (1, "cannot_tell", 40)
     assert (found["causes"], found["errored"]) == ([], [])
     # What the script prints is not for the reader of a verdict.
     assert "Traceback" not in done.stderr

@@ -21,6 +21,7 @@ NULL = (
     Change.of("stretch_schedule", factor=1),
     Change.of("clip_gradients", norm=1e30),
     Change.of("cap_epsilon", value=1e30),
+    Change.of("cap_lr", rate=1e30),
 )
 # Every step is recorded and looked through, and nothing is found to change.
 NULL_ON_TAPE = (Change.of("shift_labels", offset=0),)

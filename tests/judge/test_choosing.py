@@ -60,6 +60,16 @@ def run_of(count: int, seconds: float) -> Evidence:
     return Evidence(steps=[Step(step=n, seconds=seconds) for n in range(count)])
 
 
+def test_a_trial_of_a_run_that_turns_late_goes_on_until_after_that() -> None:
+    losses = [4.0 - 0.01 * i for i in range(300)] + [4.0] * 100
+    steps = [Step(step=i, loss=x, seconds=0.01) for i, x in enumerate(losses)]
+    late = Evidence(steps=steps)
+    assert trial_steps(late) == 80
+    assert trial_steps(late, left=60.0) == 340
+    assert trial_steps(late, left=10.0) == 80
+    assert trial_steps(Evidence(steps=steps[:300]), left=60.0) == 80
+
+
 def test_a_challenge_is_screened_over_as_many_steps_as_fit() -> None:
     quick, slow = run_of(400, 0.01), run_of(400, 1.0)
     assert challenge_steps(quick, 100.0, 0.0) == 380

@@ -157,3 +157,11 @@ def test_a_script_that_crashed_is_not_known_to_learn() -> None:
     found = learning(run(falling(3, 1), ending=ending))
     assert found.learns is None
     assert found.sentence == "after 50 steps the script itself ended with ValueError: shapes"
+
+
+def test_a_run_that_turned_for_the_worse_does_not_learn_however_far_it_came() -> None:
+    losses = [*falling(4, 1), *[2.9] * 20]
+    steps = [Step(step=i, loss=x, unigram=3.4) for i, x in enumerate(losses)]
+    found = learning(Evidence(steps=steps))
+    assert found.learns is False
+    assert found.sentence.startswith("the loss falls to 1.") and "ends at 2.900" in found.sentence

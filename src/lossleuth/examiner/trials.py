@@ -6,7 +6,7 @@ import math
 import shutil
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +39,9 @@ class Measured:
     measure: str
     # The steps of those batches: only the same can be compared.
     steps: tuple[int, ...] = ()
+    # The differentiated loss at the end, where the measure is the true one: runs of other lengths
+    # of text may have no true loss.
+    differentiated: Measured | None = field(default=None, compare=False, repr=False)
 
     @property
     def end(self) -> float:
@@ -211,6 +214,8 @@ def effect_of(
         b = known.get(RunKey((*base, change), seed, steps, first), "not run")
         if isinstance(a, str) or isinstance(b, str):
             return a if isinstance(a, str) else str(b)
+        if a.measure != b.measure and math.isfinite(a.end) and math.isfinite(b.end):
+            a, b = a.differentiated or a, b.differentiated or b
         # A run that breaks has no loss of any kind; others must have the same.
         if math.isfinite(a.end) and math.isfinite(b.end):
             if a.measure != b.measure:
@@ -265,10 +270,17 @@ def measured(record: Record, steps: int, first: int = 0) -> Measured | str:
             found[step.step - first] = true.loss
     count = max(MIN_MEASURED_STEPS, min(MAX_MEASURED_STEPS, steps // 5))
     last = {step: loss for step, loss in found.items() if step >= max(0, steps - count)}
-    if len(last) >= MIN_MEASURED_STEPS - 1:
-        early = [loss for step, loss in found.items() if 0 <= step <= 1]
-        start = early[0] if early else math.nan
-        return Measured(tuple(last.values()), start, "true loss", tuple(last))
+    differentiated = _differentiated(record, steps, first, count)
+    if len(last) < MIN_MEASURED_STEPS - 1:
+        return differentiated
+    early = [loss for step, loss in found.items() if 0 <= step <= 1]
+    start = early[0] if early else math.nan
+    other = differentiated if isinstance(differentiated, Measured) else None
+    return Measured(tuple(last.values()), start, "true loss", tuple(last), other)
+
+
+def _differentiated(record: Record, steps: int, first: int, count: int) -> Measured | str:
+    """The same by the loss that is differentiated."""
     losses = [float(x) for x in record.series("loss")] if "loss" in record.scalar_names else []
     losses = losses[first:]
     broken = [x for x in losses if not math.isfinite(x)]

@@ -183,7 +183,7 @@ class Trying:
 
     def _trials(self, directory: Path, evidence: Evidence) -> Trials:
         """Trials on top of a look."""
-        steps = trial_steps(evidence)
+        steps = trial_steps(evidence, self.part.left)
         first = self.looks[0].evidence
         return Trials(
             self.executor,

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from lossleuth.causes.turning import turn
 from lossleuth.judge.judging import Judgements, harmful
 from lossleuth.judge.learning import has_crashed, learning
 from lossleuth.types.cause import Cause
@@ -17,6 +18,9 @@ from lossleuth.types.judgement import Judgement, Status
 # A trial has so many steps, within what it may take.
 MIN_TRIAL_STEPS, MAX_TRIAL_STEPS = 24, 80
 TRIAL_SECONDS = 4.0
+# Where the loss turns late, so many steps after that; and so many times the length of a trial that
+# all of its runs take together, two at a time.
+STEPS_AFTER_TURN, TRIAL_ROUNDS = 40, 4
 # A run is taken to hang after so many times what the observed one would have taken, and a minimum.
 # Picked by hand: runs share the cores, and a change may make every step dearer.
 TIMES_SLOWER, MIN_PATIENCE = 10.0, 30.0
@@ -103,11 +107,25 @@ def next_wish(
     return None if best is None else Wish((best,), fresh)
 
 
-def trial_steps(evidence: Evidence) -> int:
-    """As many steps as fit, and no more than the run was seen to make."""
+def trial_steps(evidence: Evidence, left: float = 0.0) -> int:
+    """As many steps as fit, and no more than the run was seen to make.
+
+    Where the loss turns late, a trial goes on until after that, if so many seconds are enough.
+    """
     fitting = int(TRIAL_SECONDS / usual_seconds(evidence))
     most = min(MAX_TRIAL_STEPS, max(4, len(evidence.steps)))
-    return max(min(MIN_TRIAL_STEPS, most), min(fitting, most))
+    usual = max(min(MIN_TRIAL_STEPS, most), min(fitting, most))
+    turned = turn(evidence)
+    if turned is None or not turned.is_sure:
+        return usual
+    wanted = min(turned.step + STEPS_AFTER_TURN, steps_seen(evidence))
+    seconds = TRIAL_ROUNDS * SLOWER_TOGETHER * wanted * usual_seconds(evidence)
+    return max(usual, wanted) if seconds < WHOLE_SHARE * left else usual
+
+
+def steps_seen(evidence: Evidence) -> int:
+    """Steps up to the last that was seen; of a long run, those in the middle are not held."""
+    return evidence.steps[-1].step + 1 if evidence.steps else 0
 
 
 def challenge_steps(evidence: Evidence, left: float, overhead: float) -> int:

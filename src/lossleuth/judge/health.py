@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lossleuth.findings.model import Leaks
 from lossleuth.judge.challenging import gains, unchallenged
 from lossleuth.judge.judging import Judgements
 from lossleuth.judge.yardstick import Comparison, compared
@@ -16,6 +17,13 @@ from lossleuth.types.judgement import Status
 OPEN = (Status.UNTESTED, Status.ERRORED)
 # Reasons of one kind that are told in full.
 MAX_TOLD = 3
+# Texts of so many positions have something to be looked back at.
+MIN_LENGTH = 3
+# A bigram model by design is a table, or an embedding and a last layer: so many tensors at most.
+MAX_BIGRAM_TENSORS = 3
+
+# Findings that are looked at here.
+READS = (Leaks,)
 
 
 def shortcomings(
@@ -28,8 +36,27 @@ def shortcomings(
     held_back = [gain.sentence for gain in gains(battery, evidence) if gain.counts]
     found = compared(evidence)
     behind = [found.sentence] if isinstance(found, Comparison) and found.is_behind else []
-    open_questions = _open_questions(causes, known, evidence)
-    return [*behind, *held_back, *open_questions, *_not_tried(battery, evidence)]
+    return [
+        *behind,
+        *held_back,
+        *_no_context(evidence),
+        *_open_questions(causes, known, evidence),
+        *_not_tried(battery, evidence),
+    ]
+
+
+def _no_context(evidence: Evidence) -> list[str]:
+    """That no token reaches another position, in a model that is more than a table of pairs."""
+    known = [x for x in evidence.all(Leaks) if x.reach is not None and x.length >= MIN_LENGTH]
+    if not known or any(leaks.reach for leaks in known):
+        return []
+    if len(evidence.sizes) <= MAX_BIGRAM_TENSORS:
+        return []
+    before = known[-1].length - 1
+    return [
+        f"only the token at a position itself reaches its logits, on all of {len(known)} recorded "
+        f"steps, and none of the {before} before it: sound in a bigram model, and in no other"
+    ]
 
 
 def _open_questions(causes: Sequence[Cause], known: Judgements, evidence: Evidence) -> list[str]:

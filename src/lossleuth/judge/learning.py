@@ -6,6 +6,7 @@ import math
 import statistics
 from dataclasses import dataclass
 
+from lossleuth.causes.turning import turn
 from lossleuth.findings.data import Alignment
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.types.change import Change
@@ -49,6 +50,9 @@ def learning(evidence: Evidence) -> Learning:
         return Learning(None, "the loss of too few steps is known")
     if not all(math.isfinite(x) for x in losses):
         return Learning(learns=False, sentence="the loss does not stay finite")
+    turned = turn(evidence)
+    if turned is not None and turned.is_sure:
+        return Learning(learns=False, sentence=turned.sentence)
     start, end = losses[0], statistics.fmean(losses[-max(1, len(losses) // 5) :])
     of_targets = next((s.unigram for s in reversed(evidence.steps) if s.unigram), None)
     # Where targets are not seen, what is read has to do.

@@ -102,3 +102,11 @@ def test_what_a_teacher_alone_says_has_no_offset(has_labels: bool) -> None:
     teaching = replace(finding(Teaching, 0.5), has_labels=has_labels)
     assert CAUSE.is_core(seen(teaching)) is has_labels
     assert CAUSE.is_core(seen())
+
+
+def test_texts_of_one_token_have_no_next_one_to_be_compared() -> None:
+    alone = Alignment(0, {0: 1.0}, supervised=32, targets=32)
+    check_untested(judge(seen(alone)), "too short")
+    # A curriculum that begins with them is judged by its longer texts.
+    check_refuted(judge(alternating([alone], [aligned(1)])))
+    assert judge(alternating([alone], [aligned(0)])).status is Status.REFUTED

@@ -32,3 +32,10 @@ def test_knowledge_elsewhere_is_another_fault() -> None:
 def test_what_is_not_known_is_untested() -> None:
     check_untested(judge(taught(knowledge=None)), "not known")
     check_untested(judge(seen(teaching())), "frequent")
+
+
+def test_a_teacher_that_is_a_little_better_than_guessing_is_not_blamed_for_few_tokens() -> None:
+    unsure = taught(knowledge=quality(3.9, error=0.2), has_labels=False)
+    check_untested(judge(unsure), "3.900", "4.000", "may be chance")
+    # All recorded steps together tell, where each by itself does not.
+    check_refuted(judge(taught(knowledge=quality(3.7, error=0.15), has_labels=False)), "3.700")

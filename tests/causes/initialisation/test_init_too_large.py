@@ -83,3 +83,10 @@ def test_a_high_start_that_the_run_overcomes_is_no_fault() -> None:
     learnt = replace(found, steps=[replace(step, unigram=3.0) for step in found.steps])
     assert judge(learnt).status is Status.REFUTED
     assert "2.000" in judge(learnt).because
+
+
+def test_a_high_start_is_no_fault_of_the_past_where_rescaling_gains() -> None:
+    found = starting(20.0, 2.0)
+    learnt = replace(found, steps=[replace(step, unigram=3.0) for step in found.steps])
+    assert judge(tried(learnt, CURE, 0.3)).status is Status.PROVEN
+    assert judge(tried(learnt, CURE, 0.05)).status is Status.REFUTED

@@ -128,3 +128,14 @@ def test_a_strong_decay_has_to_be_told_from_the_rate_that_drives_it() -> None:
 
 def test_a_decay_that_could_not_be_switched_off_does_not_stand_in_the_way() -> None:
     assert judge(replace(decaying(), failed={NO_DECAY: "killed"})).status is Status.PROVEN
+
+
+def test_a_rate_that_is_raised_late_is_tried_at_what_it_was_before() -> None:
+    losses = [*[4.0 - 0.03 * i for i in range(100)], *[4.5] * 40]
+    jump = seen(steps=steps(140, loss=losses, lr=[0.002] * 100 + [0.2] * 40))
+    cap = Change.of("cap_lr", rate=0.002)
+    check_trial(judge, jump, [cap], OPTIMIZER, harmless=Status.REFUTED, min_effect=MIN_GAIN)
+    assert "From step 100 on the learning rate goes from 0.002 up to 0.2" in judge(jump).because
+    # A warm-up raises it too.
+    warm = [0.002 * (i + 1) / 70 if i < 140 else 0.0 for i in range(140)]
+    assert judge(seen(steps=steps(140, loss=losses, lr=warm))).trials_wanted == WANTS

@@ -6,7 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from evidence import OPTIMIZER, alternating, check_refuted, check_trial, check_untested, seen, tried
+from evidence import (
+    OPTIMIZER,
+    alternating,
+    check_refuted,
+    check_trial,
+    check_untested,
+    seen,
+    tried,
+    without_trial,
+)
 
 from lossleuth.causes.optimizer.update_rule_wrong import CAUSE, WANTS, judge
 from lossleuth.causes.reasoning import MIN_EFFECT_NATS
@@ -55,6 +64,14 @@ def test_the_users_own_line_that_writes_to_parameters_is_named() -> None:
 def test_an_unknown_rule_that_learns_by_itself_is_meant_so(rule: str, status: Status) -> None:
     evidence = tried(seen(update(0.4, rule)), WANTS[0], 0.5, without=3.0, start=5.0)
     assert judge(evidence).status is status
+
+
+def test_an_unknown_rule_that_could_not_be_tried_is_not_suspected() -> None:
+    lion, flawed = (
+        judge(without_trial(seen(found), WANTS)) for found in (update(0.4), update(1e-6, FLAWED))
+    )
+    assert (lion.status, flawed.status) == (Status.UNTESTED, Status.SUSPECTED)
+    assert judge(seen(update(0.4))).wrongness is None
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,7 @@ def test_healthy_and_cannot_tell_have_the_numbers_of_the_run() -> None:
         "No fault found: the run is learning (the loss goes from 3.000 to 2.500)."
     )
     assert answer_sentence(verdict("cannot_tell")) == (
-        "No cause found, but nothing shows that the run is learning "
-        "(the loss goes from 3.000 to 2.500)."
+        "No cause found, but the loss goes from 3.000 to 2.500."
     )
     without_notes = replace(verdict("healthy"), notes=())
     assert answer_sentence(without_notes) == "No fault found: the run is learning."

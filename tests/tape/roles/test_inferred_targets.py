@@ -84,6 +84,17 @@ def test_each_class_may_have_a_loss_of_its_own() -> None:
     assert found is not None and found.tolist() == targets.tolist()
 
 
+def test_sets_of_labels_are_no_targets_of_rows() -> None:
+    answers = torch.zeros(12, 9).double()
+    answers[:, :2] = 1.0
+
+    def loss(z: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(z, answers)
+
+    # Else not one row would seem to have a target.
+    assert binary_targets(*with_gradient(loss, torch.randn(12, 9))) is None
+
+
 def test_gradients_that_are_no_numbers_tell_nothing() -> None:
     rows = torch.randn(4, 9).double()
     assert softmax_targets(rows, torch.full_like(rows, torch.nan)) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from loss_layouts import (
     CLASSES,
     LENGTH,
@@ -72,3 +73,22 @@ def test_logits_without_a_lookup_have_no_tokens() -> None:
     assert roles is not None and roles.tokens is None and roles.scores is not None
     assert tokens_of(window.tape, roles.scores, CLASSES) is None
     assert tokens_behind(window.tape, roles.scores, CLASSES) is None
+
+
+def counting(starts: Tensor) -> Window:
+    """Rows that count up, and nothing else that is looked up."""
+    # Made before the step, so that nothing tells them from positions but what they are.
+    x = (torch.arange(LENGTH) + starts) % CLASSES
+
+    def loss(net: Net, o: Options) -> Tensor:
+        return F.cross_entropy(net.head(net.table(x)).flatten(0, 1), (x + 1).flatten() % CLASSES)
+
+    return step_of(loss)
+
+
+def test_texts_that_count_up_from_anywhere_are_tokens_and_positions_are_none() -> None:
+    starts = torch.tensor([[3], [0], [9], [5]])
+    assert tokens(counting(starts))[0].tolist() == (torch.arange(LENGTH) + starts).tolist()
+    window = counting(torch.zeros(ROWS, 1, dtype=torch.long))
+    roles = find_roles(window)
+    assert roles is not None and roles.tokens is None

@@ -43,10 +43,14 @@ def judge(evidence: Evidence) -> Judgement:
     known = [a for a in evidence.all(Alignment) if a.supervised >= MIN_TARGETS]
     if not known:
         return untested(f"no recorded step has {MIN_TARGETS:.0f} supervised targets")
+    aligned = [found for found in known if found.offset is not None]
+    if aligned and not any(1 in found.shares for found in aligned):
+        return untested("texts are too short to have a next token among them")
     wrong = []
     for found in known:
         offset, right = found.offset, found.shares.get(1, 0.0)
-        if offset is None or offset == 1:
+        # Where nothing could be compared at offset 1, another offset is no fault.
+        if offset is None or offset == 1 or 1 not in found.shares:
             continue
         if found.shares[offset] >= MIN_EXPLAINED and right < MAX_BY_NEXT:
             wrong.append((offset, found.shares[offset], found.supervised, right))

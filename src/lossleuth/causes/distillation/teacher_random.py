@@ -23,6 +23,8 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lossleuth.causes.lessons import (
@@ -37,7 +39,7 @@ from lossleuth.causes.lessons import (
     without_teacher,
 )
 from lossleuth.causes.reasoning import MIN_EFFECT_NATS, decided_by_trial
-from lossleuth.findings.distillation import Teaching
+from lossleuth.findings.distillation import TeacherQuality, Teaching
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
@@ -56,30 +58,40 @@ def judge(evidence: Evidence) -> Judgement:
         return unknown_quality(evidence)
     if guessed is None:
         return untested("how frequent each token is was not seen")
-    best = min(known, key=lambda quality: quality.loss)
-    error = STANDARD_ERRORS * best.error
-    if best.loss < guessed - error:
+    loss, error = _of_all_steps(known)
+    if loss < guessed - STANDARD_ERRORS * error:
         return refuted(
-            f"the teacher's own loss is {best.loss:.3f}, that of guessing by frequency "
-            f"{guessed:.3f}"
+            f"the teacher's own loss is {loss:.3f}, that of guessing by frequency {guessed:.3f}"
         )
     if any(better_match(quality, guessed) for quality in known):
         return refuted("the teacher fits the text at another position or with its classes renamed")
     teachings = evidence.all(Teaching)
     if _is_good_on_same_input(teachings, guessed):
         return refuted("the teacher fits the text when it gets the student's tokens")
+    if loss < guessed:
+        return untested(
+            f"the teacher's own loss is {loss:.3f} ± {error:.3f}, that of guessing by frequency "
+            f"{guessed:.3f}: it may be better than that, and it may be chance"
+        )
     fault = Judgement(
         Status.PROVEN,
-        f"The teacher's own loss is {best.loss:.3f} nats per token or more on {len(known)} "
-        f"recorded steps; guessing each token by its frequency gives {guessed:.3f}.",
+        f"The teacher's own loss is {loss:.3f} nats per token on {len(known)} recorded steps; "
+        f"guessing each token by its frequency gives {guessed:.3f}.",
         teacher_place(teachings),
-        Wrongness("the teacher's own loss", best.loss, guessed, error),
+        Wrongness("the teacher's own loss", loss, guessed, STANDARD_ERRORS * error),
         remedy="Load the teacher's weights, and check its own loss first.",
     )
     if not all(teaching.has_labels for teaching in teachings):
         # Without labels the student can learn only what the teacher knows, which is nothing.
         return replace(fault, because=f"{fault.because} There is nothing else to learn from.")
     return decided_by_trial(evidence, fault, [CURE])
+
+
+def _of_all_steps(known: Sequence[TeacherQuality]) -> tuple[float, float]:
+    """The loss per token over all recorded steps, and its standard error."""
+    tokens = sum(quality.tokens for quality in known)
+    loss = sum(quality.tokens * quality.loss for quality in known) / tokens
+    return loss, math.hypot(*(quality.tokens * quality.error for quality in known)) / tokens
 
 
 def _is_good_on_same_input(teachings: list[Teaching], guessed: float) -> bool:

@@ -26,6 +26,7 @@ import math
 
 from lossleuth.causes.reasoning import (
     decided_by_trial,
+    sure_gain,
     true_losses,
     unigram,
     vocabulary,
@@ -53,7 +54,8 @@ def judge(evidence: Evidence) -> Judgement:
     if start < uniform + MIN_ABOVE_UNIFORM:
         return refuted(f"the first loss is {start:.3f}, ln V is {uniform:.3f}")
     entropy, (step, last) = unigram(evidence), losses[-1]
-    if entropy is not None and last < entropy - MIN_LEARNT:
+    gains = sure_gain(evidence, [CURE], MIN_GAIN) is not None
+    if entropy is not None and last < entropy - MIN_LEARNT and not gains:
         return refuted(
             f"the first loss of {start:.3f} is above ln V = {uniform:.3f}, and the run still "
             f"learns: {last:.3f} at step {step}, below the {entropy:.3f} of single tokens"

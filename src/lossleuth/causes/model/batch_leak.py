@@ -13,7 +13,8 @@ How it is judged
     as they were. What that is worth is the loss of those rows before and after; or, where what
     comes from other rows is noise to the model, how much better predictions are that are averaged
     over both neighbourhoods. From 0.01 nat on it is proven; if the run has learnt and it is less,
-    benign.
+    benign. Statistics of the batch that the program keeps for later, as batch normalisation does,
+    are held as they were.
 
 How to fix
     Look for a view or transpose with batch and time in the wrong order.

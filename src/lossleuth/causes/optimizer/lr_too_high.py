@@ -9,11 +9,12 @@ Why training fails
 How it is judged
     By trial alone: the same run, from the same start and with the same batches, at lower rates.
     Every run is tried at 0.3 of its rate and at a tenth, one that shows a symptom at a hundredth
-    too. Proven if the true loss then falls further by 0.1 nat and by more than three standard
-    errors, over paired seeds that were not used to choose the rate, whatever share of the progress
-    that is. Where the rate also drives a strong weight decay, the same run is tried without decay:
-    if that helps as much, it is not the rate. Where every gradient that is used is exactly 0, no
-    rate makes an update: then it is refuted.
+    too; one whose rate is raised and whose loss turns then is tried at the rate from before, over
+    as many steps. Proven if the true loss then falls further by 0.1 nat and by more than three
+    standard errors, over paired seeds that were not used to choose the rate, whatever share of the
+    progress that is. Where the rate also drives a strong weight decay, the same run is tried
+    without decay: if that helps as much, it is not the rate. Where every gradient that is used is
+    exactly 0, no rate makes an update: then it is refuted.
 
 How to fix
     Take the rate that the trial found better, or warm up to the present one.
@@ -40,6 +41,8 @@ from lossleuth.causes.reasoning import (
     true_losses,
     unigram,
 )
+from lossleuth.causes.turning import LIMITS as TURNING_LIMITS
+from lossleuth.causes.turning import Turn, turn, window_means, window_width
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.update import Coverage
 from lossleuth.types.cause import Cause, Limit
@@ -48,8 +51,6 @@ from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 MIN_LOSSES = Limit(8, "fewest losses of a run that is judged")
-MIN_WINDOW = Limit(4, "fewest losses that a mean is taken over")
-WINDOWS_OF_RUN = Limit(10, "means are taken over one in so many of the run's losses")
 MAX_FROZEN_SHARE = Limit(
     0.5, "largest share of frozen parameters with which a rate still says something"
 )
@@ -57,8 +58,12 @@ MAX_FROZEN_SHARE = Limit(
 MAX_LEARNT = Limit(0.35, "largest share of its first value that a loss beyond suspicion ends at")
 MAX_FALLEN = Limit(0.85, "largest share of its first value that a falling loss ends at")
 MAX_LOST_AGAIN = Limit(0.15, "largest share of its fall that a loss which stays low has lost again")
-MIN_RISE = Limit(0.1, "least share of its fall that a rising loss has lost again")
-MIN_FALL_RISING = Limit(0.3, "least fall, in nats, that a rise is compared with")
+MIN_RAISED = Limit(
+    1.5, "least ratio of the rate after the loss turned to the highest one before, if it was raised"
+)
+MAX_WARMING = Limit(
+    1.1, "largest growth of the rate over the second half of the steps before the loss turned"
+)
 MIN_JUMP = Limit(
     0.3, "least mean jump from step to step, as a share of its fall, of a swinging loss"
 )
@@ -92,7 +97,8 @@ def judge(evidence: Evidence) -> Judgement:
     if frozen_share(evidence) > MAX_FROZEN_SHARE:
         return untested(f"{frozen_share(evidence):.0%} of the parameters in use are frozen")
     symptom = _symptom(evidence, losses)
-    end, lowest = _mean(_tail(losses)), _lowest(losses)
+    turned = turn(evidence)
+    end, lowest = _mean(_tail(losses)), min(window_means(losses))
     stays = end <= lowest + MAX_LOST_AGAIN * (losses[0] - lowest)
     if evidence.cures and end < MAX_FALLEN * losses[0] and stays:
         # The second look is too short to get below single tokens; falling is all it can show.
@@ -114,7 +120,16 @@ def judge(evidence: Evidence) -> Judgement:
         setting_place(evidence, "lr") or optimizer_place(evidence),
         remedy="Lower the learning rate as in the trial.",
     )
-    rates_tried = WANTS if gain is None else (gain.change,)
+    raised = None if turned is None else _raised_from(evidence, turned)
+    if turned is not None and raised is not None:
+        because = (
+            f"From step {turned.step} on the learning rate goes from {raised:.3g} up to "
+            f"{max(rates):.3g}, and {turned.sentence}."
+        )
+        fault = replace(fault, because=because)
+        rates_tried: tuple[Change, ...] = (Change.of("cap_lr", rate=raised),)
+    else:
+        rates_tried = WANTS if gain is None else (gain.change,)
     decided = decided_by_trial(evidence, fault, rates_tried, min_effect=MIN_GAIN)
     if decided.status is Status.PROVEN and decided.harm is not None:
         harm = decided.harm
@@ -148,10 +163,11 @@ def _symptom(evidence: Evidence, losses: list[float]) -> str | None:
         return "the loss does not stay finite"
     true = true_losses(evidence)
     floor = unigram(evidence)
-    tail, lowest = _tail(losses), _lowest(losses)
+    tail = _tail(losses)
     end = _mean(tail)
-    if end > lowest + MIN_RISE * max(abs(losses[0] - lowest), MIN_FALL_RISING):
-        return f"the loss falls to {lowest:.3f} and ends at {end:.3f}"
+    turned = turn(evidence)
+    if turned is not None:
+        return turned.sentence
     if floor is not None and true and true[-1][1] > floor - MIN_GAIN_ON_UNIGRAM:
         return f"the loss ends at {true[-1][1]:.3f}, no better than single tokens ({floor:.3f})"
     jumps = [abs(b - a) for a, b in pairwise(tail)]
@@ -160,19 +176,18 @@ def _symptom(evidence: Evidence, losses: list[float]) -> str | None:
     return None
 
 
-def _width(losses: list[float]) -> int:
-    """How many losses a mean is taken over: single batches are noisy."""
-    return max(int(MIN_WINDOW), len(losses) // int(WINDOWS_OF_RUN))
+def _raised_from(evidence: Evidence, turned: Turn) -> float | None:
+    """The rate before the run turned, if it was raised from there, and not by a warm-up."""
+    before = [s.lr for s in evidence.steps if s.lr is not None and s.step < turned.step]
+    after = [s.lr for s in evidence.steps if s.lr is not None and s.step >= turned.step]
+    if not before or not after or before[-1] > MAX_WARMING * before[len(before) // 2]:
+        return None
+    highest = max(before)
+    return highest if 0 < MIN_RAISED * highest < max(after) else None
 
 
 def _tail(losses: list[float]) -> list[float]:
-    return losses[-_width(losses) :]
-
-
-def _lowest(losses: list[float]) -> float:
-    """The lowest mean anywhere in the run."""
-    width = _width(losses)
-    return min(_mean(losses[i : i + width]) for i in range(len(losses) - width + 1))
+    return losses[-window_width(losses) :]
 
 
 def _mean(values: list[float]) -> float:
@@ -187,14 +202,13 @@ CAUSE = Cause(
     uses=(TrueLoss, Coverage),
     limits=(
         MIN_LOSSES,
-        MIN_WINDOW,
-        WINDOWS_OF_RUN,
+        *TURNING_LIMITS,
+        MIN_RAISED,
+        MAX_WARMING,
         MAX_FROZEN_SHARE,
         MAX_LEARNT,
         MAX_FALLEN,
         MAX_LOST_AGAIN,
-        MIN_RISE,
-        MIN_FALL_RISING,
         MIN_JUMP,
         MIN_FALL_SWINGING,
         MIN_GAIN_ON_UNIGRAM,

@@ -11,7 +11,7 @@ How it is judged
     The applied update is compared with the rule in float64, from the recorded state: torch's
     optimizers with their own plain code, others with the rules of the Adam family and SGD. If a
     flawed rule explains it, that rule is named. Whether it matters is tried: the same run with the
-    textbook rule in float64.
+    textbook rule in float64. A rule that is merely unknown is blamed by that trial alone.
 
 How to fix
     Correct the rule, or use torch's own optimizer.
@@ -23,6 +23,7 @@ When this verdict is wrong
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from lossleuth.causes.reasoning import (
     MIN_EFFECT_NATS,
@@ -63,15 +64,19 @@ def judge(evidence: Evidence) -> Judgement:
         f"rule gives: {last.rule} explains them best and leaves {last.error:.1%} unexplained; "
         "expected 0 % of Adam, AdamW or SGD."
     )
+    unexplained = Wrongness(
+        "share of the update that no rule explains", last.error, 0.0, last.floor
+    )
+    flawed = any(flaw in last.rule for flaw in FLAWED)
     fault = Judgement(
         Status.SUSPECTED,
         because,
         library_place(evidence) or rule_place(evidence) or optimizer_place(evidence),
-        Wrongness("share of the update that no rule explains", last.error, 0.0, last.floor),
+        # Another rule is nothing wrong by itself: only a trial tells.
+        unexplained if flawed else None,
         remedy="Correct the rule, or use torch's own optimizer.",
     )
     decided = decided_by_trial(evidence, fault, WANTS)
-    flawed = any(flaw in last.rule for flaw in FLAWED)
     harm = decided.harm
     proven = decided.status is Status.PROVEN
     # An unknown rule that learns is another rule, and no wrong one.
@@ -79,7 +84,7 @@ def judge(evidence: Evidence) -> Judgement:
         return refuted(f"an unknown rule that learns by itself: {harm.sentence}")
     if decided.status is Status.BENIGN and not flawed:
         return refuted(f"another rule on purpose, or one that does no harm: {decided.because}")
-    return decided
+    return replace(decided, wrongness=unexplained) if proven else decided
 
 
 def _is_wrong(update: UpdateTruth) -> bool:

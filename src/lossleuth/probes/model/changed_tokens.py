@@ -10,8 +10,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lossleuth.probes.model.running_statistics import (
+    Inputs,
+    RunningStatistics,
+    running_statistics,
+)
 from lossleuth.tape.replay.errors import CannotReplay
-from lossleuth.tape.replay.replay import Replay
+from lossleuth.tape.replay.replay import Each, Replay
 from lossleuth.tape.roles.alignment import Supervision, supervision, turned
 from lossleuth.tape.roles.roles import Roles, token_values
 from lossleuth.tape.roles.row_places import row_places
@@ -19,7 +24,6 @@ from lossleuth.tape.roles.supervised_rows import rows_of
 from lossleuth.tape.tape import Operation
 from lossleuth.tape.window import Window
 
-Each = Callable[[Operation, tuple[Any, ...], Any, Callable[[], Any]], None]
 # A row that moves by less than this share of the logits' spread stays where it is: float64 gives
 # exactly 0 or rounding.
 STILL = 1e-9
@@ -39,6 +43,8 @@ class ChangedTokens:
     times: Tensor
     counted: Tensor
     targets: Tensor | None
+    # What is held as it was: statistics of the batch that are kept for later.
+    statistics: RunningStatistics | None = None
     # Operations that ran in less than float64.
     narrow: list[Operation] = field(default_factory=list)
 
@@ -50,14 +56,14 @@ class ChangedTokens:
     def rows(self, tokens: Tensor) -> Tensor:
         """The rows of logits, or of the features that logits are made of, with these tokens."""
         replay = self._replay()
-        inputs = {self._number: self._swap(tokens)}
+        inputs, each = self._inputs(tokens)
         roles = self.roles
         if roles.scores is not None:
-            found = rows_of(replay, roles, inputs=inputs)
+            found = rows_of(replay, roles, inputs=inputs, each=each)
         else:
             assert roles.features is not None
             number, at = roles.features.factor, roles.features.taken_at
-            made = replay.run([number], before=at, inputs=inputs)[number]
+            made = replay.run([number], before=at, inputs=inputs, each=each)[number]
             found = made.reshape(-1, made.shape[-1])
         self.narrow.extend(replay.narrow)
         return found.detach()
@@ -79,13 +85,27 @@ class ChangedTokens:
         if not wanted and roles.features is not None:
             wanted = [roles.features.number]
         replay = self._replay()
-        inputs = {self._number: self._swap(tokens)}
-        replay.run(wanted, before=roles.run.at, inputs=inputs, each=each)
+        inputs, hold = self._inputs(tokens)
+
+        def both(*given: Any) -> None:
+            if hold is not None:
+                hold(*given)
+            each(*given)
+
+        replay.run(wanted, before=roles.run.at, inputs=inputs, each=both)
 
     def _replay(self) -> Replay:
         # Choices are those of the recording, as a router's are: what the program did with them in
         # Python, such as splitting by counts, is on the tape as it was.
         return Replay(self.window.tape, gradients=False)
+
+    def _inputs(self, tokens: Tensor) -> tuple[Inputs, Each | None]:
+        """What a replay with these tokens is given."""
+        changed: Inputs = {self._number: self._swap(tokens)}
+        if self.statistics is None:
+            return changed, None
+        held, each = self.statistics.held()
+        return held | changed, each
 
     @property
     def _number(self) -> int:
@@ -108,6 +128,15 @@ def changed_tokens(window: Window, roles: Roles) -> ChangedTokens:
     if roles.scores is None and roles.features is None:
         raise CannotReplay("no logits that depend on tokens were found")
     found = _supervision(window, roles)
+    wanted = [part.scores for part in roles.parts if part.scores is not None]
+    if not wanted and roles.features is not None:
+        wanted = [roles.features.factor]
+    statistics = running_statistics(window.tape, wanted, roles.run.at)
+    return replace(_either_way(window, roles, found), statistics=statistics)
+
+
+def _either_way(window: Window, roles: Roles, found: Supervision) -> ChangedTokens:
+    """With texts along the axis that they seem to be along."""
     step = _oriented(window, roles, found, found.time_axis)
     if found.is_ordered or 1 in found.tokens.shape:
         return step

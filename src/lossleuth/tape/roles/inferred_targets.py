@@ -38,6 +38,8 @@ MAX_MISFIT, MIN_FITTING = 1e-4, 0.99
 # How far the target has to stand out, as a share of the row's gradient; it is 0.7 at least for a
 # plain cross-entropy. And the relative variance of probabilities below which they are all the same.
 MIN_PULL, MIN_VARIANCE = 0.3, 1e-20
+# Share of rows with several answers of yes beyond which these are sets of labels.
+MAX_SETS = 0.5
 # Gradients that are smaller than this share of the largest are those of rows that do not count.
 MIN_WEIGHT = 1e-9
 
@@ -128,7 +130,8 @@ def _fit(p: Tensor, g: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def binary_targets(rows: Tensor, gradient: Tensor) -> Tensor | None:
     """The same where each class has a loss of its own: the class whose answer is yes.
 
-    -1 where that is none or more than one.
+    -1 where that is none or more than one. None where most rows have several: then a row has no
+    target, but a set of them.
     """
     active = _active(rows, gradient)
     if active is None:
@@ -138,7 +141,10 @@ def binary_targets(rows: Tensor, gradient: Tensor) -> Tensor | None:
     weight = g / (probability - yes.double())
     middle = weight.median(-1, keepdim=True).values
     shares = (weight - middle).abs().amax(-1) / middle.abs().squeeze(-1).clamp(min=1e-300)
-    found = torch.where(yes.sum(-1) == 1, yes.double().argmax(-1), -1)
+    answers = yes.sum(-1)
+    if float((answers > 1).double().mean()) > MAX_SETS:
+        return None
+    found = torch.where(answers == 1, yes.double().argmax(-1), -1)
     return _spread_out(active, found, shares)
 
 

@@ -111,6 +111,7 @@ def _lookups(tape: Tape, logits: Sequence[int]) -> list[_Lookup]:
         return maker.inputs[0] if maker and maker.name in MOVES and maker.inputs else None
 
     found: list[_Lookup] = []
+    counting: list[_Lookup] = []
     for operation in tape.needed_for(logits, last):
         index = _index(tape, operation, parameters)
         if index is None:
@@ -119,11 +120,16 @@ def _lookups(tape: Tape, logits: Sequence[int]) -> list[_Lookup]:
         source = path[-1]
         if source not in sources:
             # All that is taken from one tensor is data, or is not.
+            counts = _counts_up(tape, index)
             sources[source] = not (
-                _counts_up(tape, index) or _is_computed(tape, index, operation.number, parameters)
+                counts or _is_computed(tape, index, operation.number, parameters)
             )
+            if counts and source in tape.leaves and _rows_differ(tape.value(source)):
+                counting.append(_Lookup(operation, index, path))
         if sources[source]:
             found.append(_Lookup(operation, index, path))
+    # A text may count up too, but positions are the same in all texts.
+    found = found or counting
     varied = [one for one in found if not _is_constant(tape, one)] if len(found) > 1 else found
     return varied or found
 
@@ -214,6 +220,10 @@ def _is_computed(tape: Tape, number: int, before: int, parameters: dict[int, Ten
 def _is_mask(tape: Tape, number: int) -> bool:
     value = tape.value(number)
     return bool(((value == 0) | (value == 1)).all())
+
+
+def _rows_differ(tensor: Tensor) -> bool:
+    return tensor.dim() > 1 and bool((tensor != tensor[:1]).any())
 
 
 def _is_consecutive(tensor: Tensor) -> bool:

@@ -1,0 +1,89 @@
+"""Statistics of batches that are kept for later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from steps import WIDTH, SmallModel, recorded_step
+from torch import Tensor, nn
+
+from lossleuth.findings.model import Leaks
+from lossleuth.probes.model.leaks import leaks
+from lossleuth.probes.model.running_statistics import running_statistics
+from lossleuth.tape.roles.roles import find_roles
+from lossleuth.tape.window import Window
+
+
+class ByHand(nn.Module):
+    """Batch normalisation over rows and positions that keeps its statistics, or does not."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+        self.mean, self.variance = torch.zeros(WIDTH), torch.ones(WIDTH)
+
+    def forward(self, h: Tensor) -> Tensor:
+        mean, variance = h.mean((0, 1)), h.var((0, 1))
+        with torch.no_grad():
+            if self.way == "other tensors":
+                self.mean = 0.9 * self.mean + 0.1 * mean
+                self.variance = 0.9 * self.variance + 0.1 * variance
+            elif self.way == "in place":
+                self.mean.mul_(0.9).add_(mean.detach(), alpha=0.1)
+                self.variance.lerp_(variance, 0.1)
+        return (h - mean) / (variance + 1e-5).sqrt()
+
+
+class OfTorch(nn.Module):
+    """The same as torch has it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(WIDTH, **options)
+
+    def forward(self, h: Tensor) -> Tensor:
+        made: Tensor = self.norm(h.transpose(1, 2)).transpose(1, 2)
+        return made
+
+
+def step_with(norm: nn.Module, *, mixes_rows: bool = False) -> Window:
+    def plant(model: SmallModel) -> None:
+        model.between = norm
+        model.mixes_rows = mixes_rows
+
+    return recorded_step(change=plant)
+
+
+def leaks_of(window: Window) -> Leaks:
+    return leaks(window, find_roles(window))
+
+
+KEPT = (ByHand("other tensors"), ByHand("in place"), OfTorch(), OfTorch(affine=False))
+
+
+@pytest.mark.parametrize("norm", KEPT, ids=["other tensors", "in place", "torch", "plain torch"])
+def test_batch_normalisation_that_keeps_its_statistics_is_no_leak(norm: nn.Module) -> None:
+    found = leaks_of(step_with(norm))
+    assert (found.future, found.batch, found.untested) == (0, 0, None)
+    assert found.own is not None and found.own > 0.1
+
+
+@pytest.mark.parametrize("norm", KEPT, ids=["other tensors", "in place", "torch", "plain torch"])
+def test_a_leak_beside_it_is_still_one(norm: nn.Module) -> None:
+    found = leaks_of(step_with(norm, mixes_rows=True))
+    assert found.batch is not None and found.batch > 1e-3
+    assert found.future == 0
+
+
+@pytest.mark.parametrize(
+    "norm", [ByHand("nothing kept"), OfTorch(track_running_stats=False)], ids=["by hand", "torch"]
+)
+def test_statistics_that_nobody_keeps_leave_a_text_alone_without_any(norm: nn.Module) -> None:
+    window = step_with(norm)
+    roles = find_roles(window)
+    assert roles is not None and roles.scores is not None
+    assert running_statistics(window.tape, [roles.scores], roles.run.at) is None
+    found = leaks_of(window)
+    assert found.batch is not None and found.batch > 1e-3
