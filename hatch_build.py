@@ -20,7 +20,7 @@ except ImportError:  # the tests call `build` where hatchling is not installed
 
 KERNELS = Path("src") / "lossleuth" / "native"
 SOURCES = (
-    *("statistics.cpp", "calls.cpp", "tokens.cpp"),
+    *("statistics.cpp", "calls.cpp", "tokens.cpp", "ngrams.cpp"),
     *("losses.cpp", "divergence.cpp", "summation.cpp"),
 )
 # No -ffast-math: it would let the compiler assume that there is no NaN. The two permissions given

@@ -25,6 +25,9 @@ LAYERS = (
     {"record"},
     {"native"},
     {"kernels"},
+    # The model of the trainer alone, which references on a run's batches are made of.
+    {"reference.train.model"},
+    {"yardstick"},
     # The tape: data, replaying it, recording it, knowing which tensor is what.
     {"tape"},
     {"tape.replay"},

@@ -21,6 +21,8 @@ OUTPUT = "output.txt"
 ENDING = "ending.json"
 IMPORTS = "imports.json"
 PROCESSES = "processes"
+# What each step of it trained on, while it is examined.
+BATCHES = "batches.bin"
 # Of an examination: what was gathered, and what was said of it.
 EXAMINATION = "examination.json"
 VERDICT = "verdict.json"
@@ -57,6 +59,11 @@ class RunDirectory:
     def observed_by_hand(self) -> Path:
         """The first look at a program that trains without autograd."""
         return self.path / _OBSERVED_BY_HAND
+
+    @property
+    def batches(self) -> Path:
+        """What the steps of the first look trained on."""
+        return self.observed / BATCHES
 
     def cured(self, number: int) -> Path:
         """The look of that number, from 1, with cures in."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from made_runs import found_on, true_loss
@@ -30,7 +31,10 @@ from lossleuth.judge.verdict import Verdict
 from lossleuth.labs.cases.stories import STORIES
 from lossleuth.labs.lab.cells import every
 from lossleuth.observe.launch.executor import RunOutcome, RunSpec
+from lossleuth.observe.steps.pacing import EARLY
+from lossleuth.record.kept_batches import KeptBatches
 from lossleuth.record.write import RecordWriter
+from lossleuth.run_directory import BATCHES
 from lossleuth.types.cause import Cause
 from lossleuth.types.change import Change
 from lossleuth.types.judgement import Stage, Status, Wrongness
@@ -123,6 +127,34 @@ class InterruptedLook(Recorded):
         raise KeyboardInterrupt
 
 
+class KeepsBatches(Recorded):
+    """Trains on texts that count in a circle, which any transformer learns at once."""
+
+    def _write(self, plan: RunSpec) -> RunOutcome:
+        make_directory(plan.directory)
+        writer = RecordWriter.create(plan.directory, {"script": "train.py"}, print)
+        writer.parameters(["wte", "head"], [512, 512], ["grad_rms"])
+        kept = KeptBatches(plan.directory / BATCHES) if plan.keeps_batches else None
+        for step, loss in enumerate(self._losses(plan)[: plan.steps]):
+            writer.step({"step": step, "loss": loss, "seconds": 0.01}, None)
+            if step in plan.tape or (plan.paced and step in EARLY):
+                writer.event(*found_on(step, true_loss(loss, 16)))
+            if kept is not None:
+                text = (np.arange(13) + 5 * np.arange(8)[:, None] + step) % 16
+                kept.lookup(text[:, :-1], step)
+                kept.targets(text[:, 1:], -100, 16)
+                kept.end_micro_batch()
+                kept.end_step(step)
+        if kept is not None:
+            kept.close()
+        writer.end({"how": "stopped"})
+        return RunOutcome(plan, 0, 1.0)
+
+
+def hardly_learning(plan: RunSpec) -> list[float]:
+    return [2.8 - 0.002 * i for i in range(100)]
+
+
 SUSPECTED = [cause("a", curable(ONE)), cause("b", curable(TWO), Stage.OPTIMIZER)]
 SECOND = [
     cause("a", curable(ONE)),
@@ -171,6 +203,9 @@ def kinds() -> dict[str, Kind]:
         "a later phase, interrupted": Kind(
             Phased(second_is_flat, interrupted_at=2), SUSPECTED, "cannot_tell", {"steps": 70}
         ),
+        "far behind a reference": Kind(
+            KeepsBatches(hardly_learning), REFUTED, "cannot_tell", {"steps": 100, "budget": 200.0}
+        ),
         "interrupted at first": Kind(
             Recorded(flat, interrupted_at=1), SUSPECTED, "cannot_tell", left=()
         ),
@@ -191,6 +226,15 @@ def test_every_kind_of_examination_is_judged_again_as_it_was(tmp_path: Path, nam
     assert verdict.status == kind.status
     assert [folder for folder in kind.left if not (out / folder).exists()] == []
     assert_same(out, verdict, kind.causes)
+
+
+def test_a_run_far_behind_its_reference_says_so_first_and_keeps_no_batches(tmp_path: Path) -> None:
+    kind, out = kinds()["far behind a reference"], tmp_path / "out"
+    request = Request("train.py", out, steps=100, budget=200.0)
+    verdict = Examination(kind.executor, request, causes=kind.causes, battery=()).run()
+    assert verdict.yardstick is not None and verdict.yardstick.is_behind
+    assert verdict.notes[0].startswith("something holds this run back: a plain transformer")
+    assert not (out / "observed" / BATCHES).exists()
 
 
 def test_a_later_phase_is_tried_where_it_is_and_named(tmp_path: Path) -> None:

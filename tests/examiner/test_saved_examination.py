@@ -15,6 +15,7 @@ from lossleuth.record.write import RecordWriter
 from lossleuth.run_directory import RunDirectory
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
+from lossleuth.types.yardstick import Yardstick
 
 ONE, TWO = Change.of("scale_lr", factor=math.inf), Change.of("use_rule", rule="a, b)")
 EFFECT = Effect(ONE, math.inf, 0.1, 3, 40, math.inf, 2.0, 4.0)
@@ -24,6 +25,7 @@ LOOK = SavedLook(
     effects={ONE: EFFECT},
     longer={TWO: EFFECT._replace(change=TWO, nats=0.1)},
     failed={TWO: "it hung"},
+    yardstick=Yardstick(steps=(0, 1), losses=(3.0, 2.0), parameters=9, trained=10),
 )
 
 
@@ -58,6 +60,7 @@ def test_a_look_is_loaded_with_its_trials_and_further_steps(tmp_path: Path) -> N
     evidence = LOOK.load(run)
     assert [step.step for step in evidence.recorded] == [0, 7]
     assert (len(evidence.steps), evidence.cures) == (1, (TWO,))
+    assert evidence.yardstick == LOOK.yardstick
     assert (evidence.effects, evidence.failed) == (LOOK.effects, LOOK.failed)
     assert evidence.longer == LOOK.longer
     with pytest.raises(BadInput):

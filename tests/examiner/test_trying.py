@@ -11,6 +11,7 @@ import pytest
 from small_examinations import Recorded, always, cause, says
 
 from lossleuth.causes.reasoning import sure_gain
+from lossleuth.examiner import trying
 from lossleuth.examiner.examination import Examination
 from lossleuth.examiner.rejudge import rejudge
 from lossleuth.examiner.request import Budget, Request
@@ -21,6 +22,7 @@ from lossleuth.types.challenge import Bias, Challenge
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Status
+from lossleuth.types.yardstick import Yardstick
 
 RATE = Change.of("scale_lr", factor=0.1)
 REFUTED = cause("a", always(says(Status.REFUTED)))
@@ -92,6 +94,42 @@ def test_what_is_only_told_does_not_stand_in_the_way(tmp_path: Path) -> None:
     found, _ = examined(tmp_path, Recorded(better_at_a_lower_rate), [REFUTED], [told])
     # It is not even confirmed.
     assert (found.status, found.headroom) == ("healthy", ())
+
+
+PROVEN = cause("offset", always(says(Status.PROVEN)), voids_trials=True)
+
+
+@pytest.mark.parametrize(
+    ("causes", "options", "asked"),
+    [
+        ([REFUTED], {}, 1),
+        # A fault that is known is answer enough, and what was not asked for is not measured.
+        ([PROVEN], {}, 0),
+        ([REFUTED], {"challenges": False}, 0),
+        ([REFUTED], {"trials": False}, 0),
+        ([REFUTED], {"budget": 0.0}, 0),
+    ],
+)
+def test_references_are_trained_for_a_run_that_seems_sound(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    causes: Sequence[Cause],
+    options: dict[str, Any],
+    asked: int,
+) -> None:
+    seconds: list[float] = []
+
+    def measured(evidence: Evidence, batches: Path, given: float, _: object) -> Yardstick:
+        assert batches == tmp_path / "out" / "observed" / "batches.bin"
+        seconds.append(given)
+        return Yardstick("its batches were not kept")
+
+    monkeypatch.setattr(trying, "yardstick_of", measured)
+    found, _ = examined(tmp_path, Recorded(falling), causes, [LOWER], **options)
+    assert len(seconds) == asked
+    assert all(0 < given <= trying.YARDSTICK_SHARE * 60.0 for given in seconds)
+    told = "it is compared with no reference on its batches: its batches were not kept"
+    assert (told in found.notes) is (asked > 0)
 
 
 class OutOfTime(Recorded):

@@ -12,6 +12,7 @@ from small_examinations import says
 from lossleuth.judge.gain import Gain
 from lossleuth.judge.reach import Reach
 from lossleuth.judge.verdict import Verdict
+from lossleuth.judge.yardstick import Comparison
 from lossleuth.record.strict_json import number
 from lossleuth.run_directory import VERDICT
 from lossleuth.types.challenge import Bias
@@ -45,11 +46,22 @@ GAIN = Gain(
 )
 
 
+BEHIND = Comparison(2.5, 2.0, 0.3, 1.5, 2.1, steps=60, parameters=90, trained=100, rate=1e-2)
+
+
 def whole() -> Verdict:
     order = ["lr_too_high", "overflow", "label_offset"]
     reach = Reach(to_end=False, planned=2000)
     return Verdict(
-        "proven", JUDGEMENTS, order, 60, 12.34567, ("the loss rises",), reach, headroom=(GAIN,)
+        "proven",
+        JUDGEMENTS,
+        order,
+        60,
+        12.34567,
+        ("the loss rises",),
+        reach,
+        headroom=(GAIN,),
+        yardstick=BEHIND,
     )
 
 
@@ -58,7 +70,9 @@ def test_the_public_form_is_that_of_the_design() -> None:
     assert set(found) == {
         *("schema", "status", "causes", "refuted", "untested", "errored", "details"),
         *("notes", "steps", "seconds", "seen_to_end", "planned_steps", "phases", "headroom"),
+        "yardstick",
     }
+    assert found["yardstick"] == BEHIND.as_json()
     assert (found["schema"], found["status"]) == (1, "proven")
     assert (found["steps"], found["seconds"]) == (60, 12.346)
     assert (found["seen_to_end"], found["planned_steps"]) == (False, 2000)

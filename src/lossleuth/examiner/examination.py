@@ -63,6 +63,9 @@ class Examination:
             self._gather()
         except KeyboardInterrupt:
             self._interrupt()
+        finally:
+            # They are large, and what they were kept for is measured.
+            self._request.run.batches.unlink(missing_ok=True)
         self._saved().write(self._request.run)
         verdict = judge(
             self._causes,
@@ -94,6 +97,7 @@ class Examination:
             if trying.next_cure() is None:
                 trying.try_suspicions()
             if trying.next_cure() is None:
+                trying.measure()
                 trying.challenge()
             cure = trying.next_cure()
             if cure is None or not self._look_again(trying, cure):
@@ -158,6 +162,7 @@ class Examination:
                     longer=look.evidence.longer,
                     failed=look.evidence.failed,
                     phase=look.evidence.phase,
+                    yardstick=look.evidence.yardstick,
                 )
                 for looks in self._phases
                 for look in looks

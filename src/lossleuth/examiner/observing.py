@@ -74,7 +74,9 @@ class Observing:
     def first(self) -> Look:
         """The program as it is; BadInput if it does not train."""
         request = self._request
-        plan = replace(self._plan(request.run.observed, request.steps, (0,)), paced=True)
+        plan = replace(
+            self._plan(request.run.observed, request.steps, (0,)), paced=True, keeps_batches=True
+        )
         finished = self._run(plan)
         try:
             look = self._read(finished)
@@ -157,7 +159,8 @@ class Observing:
         self, plan: RunSpec, look: Look, directory: Path, steps: tuple[int, ...]
     ) -> Look:
         """Run again, which gives the same steps, and record the missing ones."""
-        again = replace(plan, directory=directory, tape=steps, paced=False, steps=max(steps) + 1)
+        again = replace(plan, directory=directory, tape=steps, paced=False, keeps_batches=False)
+        again = replace(again, steps=max(steps) + 1)
         (finished,) = self._executor.run([again], self._budget.runs_until)
         try:
             return look.joined_by(self._read(finished))
@@ -170,6 +173,7 @@ class Observing:
         directory = self._request.run.observed_by_hand
         windows = tuple(w for w in WINDOWS if plan.steps is None or w < plan.steps)
         by_hand = replace(plan, directory=directory, tape=windows, paced=False, by_hand=True)
+        by_hand = replace(by_hand, keeps_batches=False)
         (finished,) = self._executor.run([by_hand], self._budget.runs_until)
         try:
             return replace(self._read(finished), by_hand=True)

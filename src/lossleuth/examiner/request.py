@@ -43,7 +43,7 @@ class Budget:
     """Seconds that an examination may take; its clock starts at once."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self.whole = seconds
         self._began = time.monotonic()
         # On the monotonic clock: when everything is over, and when no run of the program goes on.
         self.until = self._began + seconds
@@ -74,8 +74,8 @@ class Budget:
         >>> Budget(60.0).has(0.5), Budget(0.0).has(0.5)
         (True, False)
         """
-        return self.left > share * self._seconds
+        return self.left > share * self.whole
 
     def for_observing(self, share: float) -> float:
         """Seconds for one observation: at most this share, and at most half of what is left."""
-        return max(5.0, min(share * self._seconds, self.left / 2))
+        return max(5.0, min(share * self.whole, self.left / 2))

@@ -21,6 +21,8 @@ from lossleuth.types.change import Change, Effect
 from lossleuth.types.errors import BadInput
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.phases import Phase
+from lossleuth.types.plain import from_plain, to_plain
+from lossleuth.types.yardstick import Yardstick
 
 SCHEMA = 1
 
@@ -37,6 +39,7 @@ class SavedLook:
     failed: Mapping[Change, str] = field(default_factory=dict)
     # The phase of the run that it is a look at, where there are several.
     phase: Phase | None = None
+    yardstick: Yardstick | None = None
 
     def load(self, run: RunDirectory) -> Evidence:
         """The evidence as it was when it was judged; BadInput if a record is missing."""
@@ -46,7 +49,12 @@ class SavedLook:
         if self.phase is not None:
             first = first.of_phase(self.phase)
         return replace(
-            first, cures=self.cures, effects=self.effects, longer=self.longer, failed=self.failed
+            first,
+            cures=self.cures,
+            effects=self.effects,
+            longer=self.longer,
+            failed=self.failed,
+            yardstick=self.yardstick,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -59,6 +67,7 @@ class SavedLook:
             "longer": [effect.as_json() for effect in self.longer.values()],
             "failed": failed,
             **({} if self.phase is None else {"phase": list(self.phase)}),
+            **({} if self.yardstick is None else {"yardstick": to_plain(self.yardstick)}),
         }
 
     @classmethod
@@ -72,6 +81,7 @@ class SavedLook:
             longer=_by_change(stored["longer"]),
             failed=failed,
             phase=Phase(*map(int, stored["phase"])) if "phase" in stored else None,
+            yardstick=from_plain(Yardstick, stored["yardstick"]) if "yardstick" in stored else None,
         )
 
 

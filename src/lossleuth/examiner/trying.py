@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from lossleuth.examiner.measuring import yardstick_of
 from lossleuth.examiner.observing import Look
 from lossleuth.examiner.request import Budget, Request
 from lossleuth.examiner.trials import Measured, RunKey, Trials
@@ -35,6 +36,8 @@ from lossleuth.types.evidence import Evidence
 
 # Shares of the budget that must be left for a trial, a longer one, and a look with a cure.
 TRIAL_SHARE, LONGER_SHARE, LOOK_SHARE = 0.1, 0.3, 0.25
+# Share of the budget that references on its batches may take, and of what is left of it.
+YARDSTICK_SHARE, SHARE_OF_LEFT = 0.15, 0.3
 
 
 @dataclass
@@ -119,10 +122,25 @@ class Trying:
             elif isinstance(found, Effect):
                 self._update(replace(known, effects={**known.effects, change: found}))
 
+    @property
+    def _seems_sound(self) -> bool:
+        answered = len(self.looks) > 1 or harmful(self.causes, self.judgements())
+        return self.request.challenges and not answered
+
+    def measure(self) -> None:
+        """Train references on the batches of a run that seems sound."""
+        # Who wants no trials wants the quick answer.
+        wanted = self.request.trials and self._seems_sound
+        if not wanted or not self.part.has(LOOK_SHARE):
+            return
+        first = self.looks[0]
+        seconds = min(YARDSTICK_SHARE * self.budget.whole, SHARE_OF_LEFT * self.part.left)
+        found = yardstick_of(first.evidence, self.request.run.batches, seconds, self.progress)
+        self._update(replace(first.evidence, yardstick=found), 0)
+
     def challenge(self) -> None:
         """Try a run that seems sound with every change that a sound one gains nothing from."""
-        answered = len(self.looks) > 1 or harmful(self.causes, self.judgements())
-        if not self.request.challenges or answered:
+        if not self._seems_sound:
             return
         trials = self._trials(self.request.run.challenges(self.earlier), self.evidence)
         overhead = self.looks[0].overhead + self.lead

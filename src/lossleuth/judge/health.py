@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lossleuth.findings.model import Leaks
 from lossleuth.judge.challenging import gains, unchallenged
 from lossleuth.judge.judging import Judgements
+from lossleuth.judge.yardstick import Comparison, compared
 from lossleuth.types.cause import Cause
 from lossleuth.types.challenge import Challenge
 from lossleuth.types.evidence import Evidence
@@ -33,7 +34,10 @@ def shortcomings(
 ) -> list[str]:
     """Why a run without a known fault cannot be called healthy, worst first; empty if it can."""
     held_back = [gain.sentence for gain in gains(battery, evidence) if gain.counts]
+    found = compared(evidence)
+    behind = [found.sentence] if isinstance(found, Comparison) and found.is_behind else []
     return [
+        *behind,
         *held_back,
         *_no_context(evidence),
         *_open_questions(causes, known, evidence),

@@ -23,6 +23,8 @@ from lossleuth.judge.known_numbers import recognised
 from lossleuth.judge.learning import learning
 from lossleuth.judge.reach import reach, steps_made
 from lossleuth.judge.verdict import PhaseVerdict, Verdict, VerdictStatus
+from lossleuth.judge.yardstick import furthest_behind
+from lossleuth.judge.yardstick import told as told_of_yardstick
 from lossleuth.types.cause import Cause
 from lossleuth.types.challenge import Challenge
 from lossleuth.types.change import Change
@@ -65,10 +67,21 @@ def judge(
     last = firsts[-1]
     seen, steps = reach(last), steps_made(last)
     headroom = tuple(gain for first in firsts for gain in gains(battery, first))
+    behind = furthest_behind(firsts)
     if len(groups) == 1 and last.phase is None:
         status, known, order, notes = _judge_alone(causes, looks, circumstances, battery)
         notes = (*_blindness(last), *notes, seen.sentence(steps))
-        return Verdict(status, known, order, steps, seconds, notes, reach=seen, headroom=headroom)
+        return Verdict(
+            status,
+            known,
+            order,
+            steps,
+            seconds,
+            notes,
+            reach=seen,
+            headroom=headroom,
+            yardstick=behind,
+        )
     judged, told = _judge_phases(causes, groups, circumstances, battery)
     known = worst(judged)
     status = min((part.status for part in judged), key=WORST.index)
@@ -87,6 +100,7 @@ def judge(
         reach=seen,
         phases=tuple(judged),
         headroom=headroom,
+        yardstick=behind,
     )
 
 
@@ -135,7 +149,7 @@ def _judge_alone(
     order = ranked(causes, known, _hidden_at_first(causes, known, first, circumstances))
     status = status_of(order, known)
     seen = [state.sentence, *recognised(first)]
-    told = [gain.sentence for gain in gains(battery, first)]
+    told = [*(gain.sentence for gain in gains(battery, first)), *told_of_yardstick(first)]
     if status != "healthy":
         return status, known, order, (*seen, *told)
     missing = [] if state.learns else [f"nothing shows that the run is learning ({seen.pop(0)})"]

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypedDict, get_args
 from lossleuth.files import replace_file
 from lossleuth.judge.gain import Gain
 from lossleuth.judge.reach import Reach
+from lossleuth.judge.yardstick import Comparison
 from lossleuth.record import strict_json, values
 from lossleuth.run_directory import VERDICT, RunDirectory
 from lossleuth.types.change import Change, Effect
@@ -62,6 +63,8 @@ class VerdictFile(TypedDict):
     """Things that are trained one after another: number, steps, status and causes; mostly none."""
     headroom: list[dict[str, Any]]
     """Changes with which the run does better beyond doubt: a trial each, and what it may mean."""
+    yardstick: dict[str, Any] | None
+    """The run and references that trained on the very same batches; null where there are none."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class Verdict:
     phases: Sequence[PhaseVerdict] = ()
     # Challenges with which the run does better.
     headroom: Sequence[Gain] = ()
+    # References on the very batches of the run; of several phases, where it is furthest behind.
+    yardstick: Comparison | None = None
 
     @property
     def exit_code(self) -> int:
@@ -138,6 +143,7 @@ class Verdict:
             "planned_steps": self.reach.planned,
             "phases": [part.as_json() for part in self.phases],
             "headroom": [_plain(gain.as_json()) for gain in self.headroom],
+            "yardstick": None if self.yardstick is None else _plain(self.yardstick.as_json()),
         }
 
     def write(self, directory: Path) -> Path:
@@ -164,6 +170,7 @@ class Verdict:
                     reach=Reach(known.get("seen_to_end"), known.get("planned_steps")),
                     phases=tuple(_phase(part) for part in known.get("phases", ())),
                     headroom=tuple(Gain.from_json(gain) for gain in known.get("headroom", ())),
+                    yardstick=_comparison(known.get("yardstick")),
                 )
             found = f"schema {known['schema']}, status {known['status']} in {path}"
         except OSError:
@@ -202,6 +209,10 @@ def _plain(value: Any) -> Any:
     elif isinstance(value, Where | Wrongness | Phase):
         value = value._asdict()
     return json.loads(strict_json.dumps(value))
+
+
+def _comparison(known: Mapping[str, Any] | None) -> Comparison | None:
+    return None if known is None else Comparison.from_json(values.restore(known))
 
 
 def _phase(known: Mapping[str, Any]) -> PhaseVerdict:

@@ -14,7 +14,7 @@ from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 SWITCH = "LOSSLEUTH_NATIVE"
 FOLDER = Path(__file__).parent
@@ -31,6 +31,18 @@ Call = Callable[..., Any]
 
 class Unusable(Exception):
     """Why the library cannot be used, as one sentence."""
+
+
+class NgramCalls(NamedTuple):
+    """Functions of a mixture of n-grams, which is an address."""
+
+    # Of a vocabulary, entries at most, the share of the weights that is forgotten; 0: no memory.
+    make: Call
+    free: Call
+    # Mixture, tokens, targets, rows, their width: the sum of losses.
+    score: Call
+    # The same; not 0 when memory ran out.
+    learn: Call
 
 
 class Library:
@@ -78,6 +90,7 @@ class Library:
             # Numbers, rows, their width, the method, sums.
             sums = (_POINTER, _COUNT, _COUNT, _COUNT, _POINTER)
             self.row_sums = _function(library, "row_sums", None, *sums)
+            self.ngrams = _ngrams(library)
         except AttributeError as error:
             raise Unusable(f"{path.name} is of another release: {error}") from None
 
@@ -135,6 +148,16 @@ def _calls(path: Path) -> ModuleType | None:
         return None
 
 
+def _ngrams(library: ctypes.CDLL) -> NgramCalls:
+    rows = (_POINTER, _POINTER, _POINTER, _COUNT, _COUNT)
+    return NgramCalls(
+        _function(library, "ngrams_make", _POINTER, _COUNT, _COUNT, ctypes.c_double),
+        _function(library, "ngrams_free", None, _POINTER),
+        _function(library, "ngrams_score", ctypes.c_double, *rows),
+        _function(library, "ngrams_learn", ctypes.c_int, *rows),
+    )
+
+
 def _put(address: int, numbers: list[float]) -> None:
     (ctypes.c_double * len(numbers)).from_address(address)[:] = [*numbers]
 
@@ -160,7 +183,7 @@ def _with_count(function: ctypes._NamedFuncPointer) -> Call:
 
 
 def _function(
-    library: ctypes.CDLL, name: str, result: type[ctypes._SimpleCData[int]] | None, *types: type
+    library: ctypes.CDLL, name: str, result: type[ctypes._SimpleCData[Any]] | None, *types: type
 ) -> ctypes._NamedFuncPointer:
     function = library[f"lossleuth_{name}"]
     function.restype = result

@@ -30,6 +30,8 @@ class WatchRequest:
     tape: tuple[int, ...] = ()
     # Whether to choose further steps for a tape as the run unfolds.
     paced: bool = False
+    # Whether to keep what each step trains on, in a file of its own.
+    keeps_batches: bool = False
     # Steps for which only the true loss is measured.
     loss_steps: tuple[int, ...] = ()
     # Stop after this many steps or seconds of training.

@@ -26,6 +26,7 @@ from lossleuth.types.observed import (
     Trainee,
 )
 from lossleuth.types.phases import Phase, numbers_in, phases_of
+from lossleuth.types.yardstick import Yardstick
 
 F = TypeVar("F", bound=Finding)
 T = TypeVar("T")
@@ -74,6 +75,8 @@ class Evidence:
     longer: Mapping[Change, Effect] = field(default_factory=dict)
     # Trials that were asked for and gave nothing, with the reason.
     failed: Mapping[Change, str] = field(default_factory=dict)
+    # What references made of its batches.
+    yardstick: Yardstick | None = None
 
     def all(self, kind: type[F]) -> list[F]:
         """Findings of a kind on all recorded steps, as far as they could be measured."""

@@ -10,6 +10,7 @@ from made_runs import EFFECT, verdict
 
 from lossleuth.judge.gain import Gain
 from lossleuth.judge.verdict import Verdict
+from lossleuth.judge.yardstick import Comparison
 from lossleuth.report.document.answer import answer, challenges, proof, ruled_out, trial_chart
 from lossleuth.report.document.blocks import Bullets, Chart, Folded, Paragraph, Source, Table
 from lossleuth.report.document.facts import Facts, TrialRun
@@ -44,6 +45,14 @@ def test_without_an_answer_the_user_reads_what_to_do_next() -> None:
     assert "A larger --budget usually decides it" in texts(unknown)
     all_tested = replace(verdict("cannot_tell"), judgements={})
     assert "try a larger --budget" in texts(answer(Facts(all_tested)).blocks)
+
+
+def test_a_run_far_behind_its_reference_is_told_to_become_like_it() -> None:
+    behind = Comparison(2.6, 2.1, 0.3, 1.5, rate=1e-2)
+    found = answer(Facts(replace(verdict("cannot_tell"), yardstick=behind))).blocks
+    assert "The reference trains by AdamW at a rate of 0.01" in texts(found)
+    near = answer(Facts(replace(verdict("cannot_tell"), yardstick=replace(behind, run=2.2)))).blocks
+    assert "AdamW" not in texts(near)
 
 
 def test_the_proof_has_invariant_trial_remedy_and_page() -> None:

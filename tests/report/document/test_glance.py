@@ -9,11 +9,15 @@ from pathlib import Path
 import numpy as np
 from made_runs import record, true_losses, verdict
 
+from lossleuth.examiner.saved_examination import SavedExamination, SavedLook
 from lossleuth.report.document.blocks import Chart, HeatMap, Paragraph, Table
 from lossleuth.report.document.facts import Facts
 from lossleuth.report.document.glance import glance
 from lossleuth.report.document.load_facts import facts_of
 from lossleuth.report.document.matrix import Matrix
+from lossleuth.report.document.references import NGRAMS, TRANSFORMER
+from lossleuth.run_directory import RunDirectory
+from lossleuth.types.yardstick import Yardstick
 
 
 def blocks(tmp_path: Path, losses: list[float], **options: object) -> list[object]:
@@ -36,6 +40,17 @@ def test_the_loss_stands_against_what_the_data_allow(tmp_path: Path) -> None:
     assert [(s.name, s.dots) for s in loss.series] == [
         ("loss passed to backward", False),
         ("true loss", True),
+    ]
+
+
+def test_references_on_the_same_batches_are_lines_beside_it(tmp_path: Path) -> None:
+    record(tmp_path, [3.0, 2.0])
+    made = Yardstick(steps=(0, 1), losses=(2.9, 1.5), mixture_steps=(0,), mixture=(3.1,))
+    SavedExamination([SavedLook(["."], yardstick=made)]).write(RunDirectory(tmp_path))
+    loss = chart(list(glance(facts_of(tmp_path, verdict())).blocks), "Loss")
+    assert [(s.name, list(s.ys)) for s in loss.series[1:]] == [
+        (TRANSFORMER, [2.9, 1.5]),
+        (NGRAMS, [3.1]),
     ]
 
 

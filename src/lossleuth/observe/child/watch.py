@@ -21,7 +21,7 @@ from lossleuth.observe.provenance.opened_files import Provenance, audit
 from lossleuth.observe.request import VARIABLE, WatchRequest
 from lossleuth.observe.session import Session
 from lossleuth.observe.stop import Limit
-from lossleuth.run_directory import PROCESSES
+from lossleuth.run_directory import BATCHES, PROCESSES
 from lossleuth.types.change import Change
 
 if TYPE_CHECKING:
@@ -133,11 +133,14 @@ class Watch:
         from lossleuth.observe.patches.hooks import Hooks
         from lossleuth.observe.steps.observer import Observer
         from lossleuth.observe.steps.pacing import Pacing
+        from lossleuth.observe.steps.tokens.batches import Batches
+        from lossleuth.record.kept_batches import KeptBatches
         from lossleuth.tape.capture.compiler_marks import never_compile
 
         never_compile(audit)
         request = self._request
         seconds = request.stop_seconds
+        kept = Path(request.directory, BATCHES)
         observer = Observer(
             self._open_writer,
             self.session,
@@ -145,6 +148,7 @@ class Watch:
             request.loss_steps,
             until=request.ends_at,
             pacing=Pacing(seconds) if request.paced and seconds is not None else None,
+            batches=Batches(KeptBatches(kept) if request.keeps_batches and self._main else None),
         )
         self._hooks = Hooks(
             observer,

@@ -48,6 +48,8 @@ class RunSpec:
     tape: tuple[int, ...] = ()
     # Whether to choose further steps for a tape as the run unfolds.
     paced: bool = False
+    # Whether to keep what each step trains on.
+    keeps_batches: bool = False
     loss_steps: tuple[int, ...] = ()
     seed_shift: int = 0
     changes: tuple[Change, ...] = ()
@@ -80,6 +82,7 @@ class RunSpec:
             process=process,
             tape=self.tape,
             paced=self.paced,
+            keeps_batches=self.keeps_batches,
             loss_steps=self.loss_steps,
             stop_steps=self.steps,
             stop_seconds=self.seconds,

@@ -51,6 +51,7 @@ class Observer:
         loss_steps: Sequence[int] = (),
         until: float = math.inf,
         pacing: Pacing | None = None,
+        batches: Batches | None = None,
     ) -> None:
         self.session = session
         self.steps = 0
@@ -62,7 +63,7 @@ class Observer:
         self._update = UpdatePhase.NONE
         self.unseen = UnseenUpdates(self._table, self.made.optimizers)
         self._losses = Losses()
-        self._batches = Batches()
+        self._batches = batches or Batches()
         self._seen = SeenSettings()
         self._activations = Activations()
         self.recording = Recording.of(
@@ -108,8 +109,7 @@ class Observer:
         window.backwards += 1
         if window.is_sampled:
             self._note_place("backward", caller)
-        self._batches.look(window)
-        window.end_micro_batch()
+        self._batches.end_micro_batch(window)
         for root in roots:
             loss = self._losses.of(root)
             if loss is not None:
@@ -279,8 +279,7 @@ class Observer:
     def _close(self) -> None:
         window, now = self._window, perf_counter()
         self.phases.close(window.seconds, now)
-        self._batches.look(window)
-        window.end_micro_batch()
+        self._batches.end_micro_batch(window)
         # First this: what is measured from now on, in another thread, may be of new parameters.
         measured = self._table.take_measured()
         self._log.declare_parameters()
@@ -288,6 +287,7 @@ class Observer:
         own = self.phases.take_own(self.session.own_seconds)
         now -= self.phases.run_began
         number, self.steps = self.steps, self.steps + 1
+        self._batches.end_step(number)
         self._window = StepWindow(now, self.recording.wanted.is_sampled(self.steps))
         self._log.add(number, window, now, own, measured)
         self._end_tape(number)
@@ -322,6 +322,7 @@ class Observer:
         self._end_tape(self.steps)
         if not self._window.empty:
             self._log.event("unfinished", self.unseen.missing(self._window, self.made.places))
+        self._batches.close()
         failures = self.session.failures.sentence()
         self._log.end(
             reason

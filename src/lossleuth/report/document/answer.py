@@ -64,6 +64,13 @@ def _next_step(facts: Facts) -> str:
             f'Something holds this run back that no known cause explains: see "{DOES_BETTER}" '
             "below for the change that helps."
         )
+    yardstick = facts.verdict.yardstick
+    if yardstick is not None and yardstick.is_behind:
+        return (
+            "No known cause explains it. The reference trains by AdamW at a rate of "
+            f"{yardstick.rate:g} with a warm-up: try that, then put plain parts in the place of "
+            "the model's own until the difference is gone."
+        )
     untested = len(facts.verdict.of(Status.UNTESTED))
     if not untested:
         return (

@@ -80,6 +80,8 @@ class Facts:
     matrices: Mapping[str, Matrix] = field(default_factory=dict)
     # By step, where it is known.
     true_losses: Mapping[int, float] = field(default_factory=dict)
+    # Steps and losses of references that were trained on the same batches.
+    references: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict)
     vocabulary: int | None = None
     floors: Floors = field(default_factory=Floors)
     # As recorded: the report lists whatever settings the optimizers have.

@@ -70,9 +70,11 @@ def _loss(facts: Facts) -> Chart:
     if facts.true_losses:
         xs, ys = list(map(float, facts.true_losses)), list(facts.true_losses.values())
         series.append(Series("true loss", xs, ys, dots=True))
+    series += [_line(name, *points) for name, points in facts.references.items()]
     description = (
-        "The loss passed to backward, other numbers that the script reads, and the true loss where "
-        "it was recomputed. Dashed lines: scores of reference models."
+        "The loss passed to backward, other numbers that the script reads, the true loss where it "
+        "was recomputed, and references that were trained on the same batches. Dashed lines: "
+        "scores of reference models."
     )
     note = _sampling_note(facts)
     return Chart("Loss", description, "nats", series, _levels(facts), note=note)

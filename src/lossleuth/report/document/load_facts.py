@@ -20,6 +20,7 @@ from lossleuth.record.recorded_steps import restored_steps
 from lossleuth.report.document.facts import Facts, Header, Rounding, TrialRun
 from lossleuth.report.document.headroom import largest_activations
 from lossleuth.report.document.matrix import Floats, matrix_of
+from lossleuth.report.document.references import references
 from lossleuth.run_directory import RunDirectory
 from lossleuth.types.errors import BadInput
 from lossleuth.types.observed import Floors, Origins
@@ -55,6 +56,7 @@ def facts_of(directory: Path, verdict: Verdict) -> Facts:
             reads=_reads(record),
             matrices={c: matrix_of(record, c) for c in COLUMNS if c in record.columns},
             true_losses=_true_losses(recorded),
+            references=references(directory),
             vocabulary=_vocabulary(recorded, series),
             floors=from_plain(Floors, last.get("floors", {}), lenient=True),
             settings=settings_of(events),

@@ -14,6 +14,7 @@ from lossleuth.observe.provenance.value_origins import token_run
 from lossleuth.observe.steps.step import StepWindow, integer_tensors
 from lossleuth.observe.steps.tokens.bigram import TokenPairs
 from lossleuth.observe.steps.tokens.unigram import TargetCounts
+from lossleuth.record.kept_batches import KeptBatches
 from lossleuth.torch_internals import outside_transforms, unwrapped, version_of
 
 # Keep at most this many tensors alive; process them early if there are more.
@@ -29,7 +30,9 @@ class Batches:
     changed in the meantime says nothing any more and is left out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept: KeptBatches | None = None) -> None:
+        # Where all of it is kept, if it is.
+        self._kept = kept
         self._tokens: list[tuple[Tensor, int]] = []
         self._targets: list[tuple[Tensor, int, int, int]] = []
         self._reader = TokenReader()
@@ -76,6 +79,23 @@ class Batches:
         else:
             self._look(window)
 
+    def end_micro_batch(self, window: StepWindow) -> None:
+        """What was used until now belongs to one backward pass."""
+        self.look(window)
+        window.end_micro_batch()
+        if self._kept is not None:
+            self._kept.end_micro_batch()
+
+    def end_step(self, number: int) -> None:
+        """What was used until now belongs to one step."""
+        if self._kept is not None:
+            self._kept.end_step(number)
+
+    def close(self) -> None:
+        """The run is over."""
+        if self._kept is not None:
+            self._kept.close()
+
     def count_anew(self) -> None:
         """Forget what was counted: another training may have other texts."""
         self._counts, self._pairs = TargetCounts(), TokenPairs()
@@ -94,6 +114,8 @@ class Batches:
                 # Neither does a lookup that is the same everywhere.
                 if not seen.consecutive and seen.largest > seen.smallest:
                     window.lookups.append(seen)
+                    if self._kept is not None and (values := self._values(tensor)) is not None:
+                        self._kept.lookup(values, seen.hash)
                     if window.is_sampled:
                         self._pairs.add(tensor)
                     if len(self.runs) < MAX_RUNS:
@@ -105,11 +127,23 @@ class Batches:
                 count = self._reader.supervised(tensor, ignored)
                 window.supervised = (window.supervised or 0) + count
                 window.unsupervised += not count
+                if self._kept is not None and (values := self._values(tensor)) is not None:
+                    self._kept.targets(values, ignored, classes)
                 if len(self.target_runs) < MAX_RUNS and tensor.dim():
                     _keep_run(self.target_runs, tensor)
                 if window.is_sampled:
                     self._counts.add(tensor, ignored)
                     window.unigram = self._counts.entropy()
+
+    def _values(self, tensor: Tensor) -> NDArray[np.integer[Any]] | None:
+        """What is to be kept of a tensor; one that has no numbers to give ends the keeping."""
+        try:
+            found: NDArray[np.integer[Any]] = tensor.detach().cpu().numpy()
+        except Exception:
+            self.close()
+            self._kept = None
+            return None
+        return found
 
 
 def _keep_run(runs: list[NDArray[np.int64]], tokens: Tensor) -> None:
