@@ -37,6 +37,8 @@ class Leak(NamedTuple):
     harm: float | None = None
     # Nats by which predictions are better if what leaks is averaged away.
     noise: float | None = None
+    # Whether it comes in through a tensor without positions.
+    by_code: bool = False
 
     @property
     def is_there(self) -> bool:
@@ -52,7 +54,16 @@ def future_leaks(evidence: Evidence) -> list[Leak]:
         if leaks is not None and leaks.future is not None and math.isfinite(leaks.future):
             offset = None if alignment is None else alignment.offset
             harm = leaks.future_harm
-            found.append(Leak(leaks.future, leaks.floor, leaks.places, offset, harm))
+            found.append(
+                Leak(
+                    leaks.future,
+                    leaks.floor,
+                    leaks.places,
+                    offset,
+                    harm,
+                    by_code=leaks.by_code,
+                )
+            )
     return found
 
 

@@ -22,6 +22,8 @@ class Leaks(Finding):
     # Where the first two enter, as file:line.
     places: tuple[str, ...] = ()
     batch_places: tuple[str, ...] = ()
+    # Whether the future comes in through a tensor without positions, such as a code of the text.
+    by_code: bool = False
     # Where the input is lost, if it is ignored.
     lost_places: tuple[str, ...] = ()
     # Rounding floor: other tokens may change how a kernel splits its work.

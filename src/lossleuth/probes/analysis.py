@@ -28,6 +28,8 @@ class RunMemory:
 
     # Places found on earlier steps, so that nobody searches again.
     places: dict[str, str] = field(default_factory=dict)
+    # Answers that hold for the whole run.
+    answers: dict[str, bool] = field(default_factory=dict)
     # When the run has to be over, in seconds since the epoch; other processes know this clock.
     until: float = math.inf
     # How often a probe was stopped because it took too long, by its name.
@@ -42,6 +44,12 @@ class RunMemory:
         if of not in self.places and (found := look_for()) is not None:
             self.places[of] = found
         return self.places.get(of)
+
+    def answer(self, of: str, look: Callable[[], bool]) -> bool:
+        """The answer under this name; looked for once."""
+        if of not in self.answers:
+            self.answers[of] = look()
+        return self.answers[of]
 
 
 class Analysis:

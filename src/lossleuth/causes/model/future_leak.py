@@ -26,6 +26,8 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lossleuth.causes.edits import causal
 from lossleuth.causes.leaking import (
     MIN_BELOW_UNIGRAM,
@@ -41,7 +43,7 @@ from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.model import Leaks, Softmaxes
 from lossleuth.types.cause import Cause, always
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Judgement, Stage, refuted, untested
+from lossleuth.types.judgement import Judgement, Stage, Status, refuted, untested
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -56,13 +58,20 @@ def judge(evidence: Evidence) -> Judgement:
             f"the model sees its whole input, and its targets are the next tokens on none of "
             f"{len(leaks)} recorded steps"
         )
-    return judge_leaks(
+    found = judge_leaks(
         evidence,
         leaks,
         "changing one token moves the logits of earlier positions",
         "in a causal model it is exactly 0",
         "Mask later positions in every attention.",
     )
+    if found.status is Status.PROVEN and all(leak.by_code for leak in leaks if leak.is_there):
+        because = (
+            f"{found.because} It comes in through something that all positions of a text share: an "
+            "autoencoder means that, a language model does not."
+        )
+        return replace(found, status=Status.SUSPECTED, because=because)
+    return found
 
 
 CAUSE = Cause(

@@ -22,11 +22,27 @@ MAX_ROUNDING_SHARE = 1e-9
 
 def future_leak_place(step: ChangedTokens) -> str | None:
     """The first operation whose result at earlier positions depends on a later token."""
-    tokens = step.tokens
-    middle = max(1, tokens.shape[1] // 2)
-    changed = tokens.clone()
-    changed[:, middle:] = others_than(tokens, tokens[:, middle:])
-    return _first_moved(step, changed, tokens.shape[1], slice(0, middle))
+    changed, kept = _later_changed(step)
+    entry = _first_moved(step, changed, step.tokens.shape[1], kept)
+    return None if entry is None else _told(entry)
+
+
+def comes_through_a_code(step: ChangedTokens) -> bool:
+    """Whether later tokens come in through a tensor without positions: a code of the whole text.
+
+    An autoencoder means that; attention or a convolution that looks ahead has no such thing.
+    """
+    changed, kept = _later_changed(step)
+    entry = _first_moved(step, changed, step.tokens.shape[1], kept)
+    if entry is None:
+        return False
+    length, layouts = step.tokens.shape[1], step.window.tape.layouts
+    codes = {i for i in entry.inputs if length not in layouts[i].shape}
+    try:
+        before, after = (_sums(step, given) for given in (step.tokens, changed))
+    except CannotReplay:
+        return False
+    return any(before[i] != after.get(i) for i in codes if i in before)
 
 
 def batch_leak_place(step: ChangedTokens) -> str | None:
@@ -35,7 +51,8 @@ def batch_leak_place(step: ChangedTokens) -> str | None:
     if len(tokens) < 2:
         return None
     changed, _ = half_changed(tokens, 0)
-    return _first_moved(step, changed, tokens.shape[0], slice(1, None, 2))
+    entry = _first_moved(step, changed, tokens.shape[0], slice(1, None, 2))
+    return None if entry is None else _told(entry)
 
 
 def lost_input_place(step: ChangedTokens) -> str | None:
@@ -79,7 +96,16 @@ def _sums(step: ChangedTokens, tokens: Tensor) -> dict[int, tuple[float, float]]
     return found
 
 
-def _first_moved(step: ChangedTokens, changed: Tensor, size: int, kept: slice) -> str | None:
+def _later_changed(step: ChangedTokens) -> tuple[Tensor, slice]:
+    """Other tokens in the second half of each text, and the positions before."""
+    tokens = step.tokens
+    middle = max(1, tokens.shape[1] // 2)
+    changed = tokens.clone()
+    changed[:, middle:] = others_than(tokens, tokens[:, middle:])
+    return changed, slice(0, middle)
+
+
+def _first_moved(step: ChangedTokens, changed: Tensor, size: int, kept: slice) -> Operation | None:
     """Compare sums over what must not move, operation by operation."""
     try:
         before = _summaries(step, step.tokens, size, kept)
@@ -92,7 +118,7 @@ def _first_moved(step: ChangedTokens, changed: Tensor, size: int, kept: slice) -
         other = after[number][1]
         scale = float(values.abs().max()) or 1.0
         if float((values - other).abs().max()) > MAX_ROUNDING_SHARE * scale:
-            return _told(operation)
+            return operation
     return None
 
 

@@ -23,6 +23,7 @@ from lossleuth.probes.model.changed_tokens import (
 )
 from lossleuth.probes.model.leak_lines import (
     batch_leak_place,
+    comes_through_a_code,
     future_leak_place,
     lost_input_place,
 )
@@ -224,7 +225,8 @@ def located_leaks(analysis: Analysis) -> Leaks:
     step = _step(analysis.window, roles)
     if found.future is not None and found.future > found.floor:
         place = memory.place("future leak", lambda: future_leak_place(step))
-        found = replace(found, places=() if place is None else (place,))
+        by_code = memory.answer("future by code", lambda: comes_through_a_code(step))
+        found = replace(found, places=() if place is None else (place,), by_code=by_code)
     if found.batch is not None and found.batch > found.floor:
         place = memory.place("batch leak", lambda: batch_leak_place(step))
         found = replace(found, batch_places=() if place is None else (place,))
