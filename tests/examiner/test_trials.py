@@ -131,6 +131,13 @@ def test_runs_of_different_length_are_not_compared(tmp_path: Path) -> None:
     assert found == "one run was measured at steps 6 to 9, the other at steps 3 to 6"
 
 
+def test_runs_of_nearly_the_same_length_are_compared_where_both_were_measured(
+    tmp_path: Path,
+) -> None:
+    found = effect_of(tmp_path, lambda changed, seed: level(1.0 + (not changed), 60 - changed))
+    assert found.nats == pytest.approx(1.0)
+
+
 def test_a_true_loss_is_not_compared_with_another(tmp_path: Path) -> None:
     found = effect_of(
         tmp_path, lambda changed, seed: level(2.0), lambda c, s: level(1.0) if c else ()

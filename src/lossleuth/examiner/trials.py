@@ -6,7 +6,7 @@ import math
 import shutil
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +49,13 @@ class Measured:
         if not self.losses or not all(map(math.isfinite, self.losses)):
             return math.inf
         return statistics.fmean(self.losses)
+
+    def at(self, steps: Sequence[int]) -> Measured:
+        """The same at those of its steps that are among others."""
+        pairs = zip(self.steps, self.losses, strict=False)
+        chosen = [(step, loss) for step, loss in pairs if step in steps]
+        losses = tuple(loss for _, loss in chosen)
+        return replace(self, losses=losses, steps=tuple(step for step, _ in chosen))
 
     @property
     def steps_range(self) -> str:
@@ -221,7 +228,10 @@ def effect_of(
             if a.measure != b.measure:
                 return f"one run gives a {a.measure}, the other a {b.measure}"
             if a.steps != b.steps:
-                return f"one run was measured at {a.steps_range}, the other at {b.steps_range}"
+                where = f"one run was measured at {a.steps_range}, the other at {b.steps_range}"
+                a, b = a.at(b.steps), b.at(a.steps)
+                if len(a.losses) < MIN_MEASURED_STEPS - 1:
+                    return where
         measure = b.measure if math.isinf(a.end) else a.measure
         without.append(a.end)
         with_change.append(b.end)

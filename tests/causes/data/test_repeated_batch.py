@@ -12,7 +12,7 @@ from lossleuth.causes.data.repeated_batch import CAUSE, judge
 from lossleuth.findings.data import DataSize, TargetLines
 from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Where
+from lossleuth.types.judgement import Status, Where
 
 
 def batches(
@@ -67,3 +67,25 @@ def test_the_largest_data_and_the_largest_batch_count() -> None:
     evidence = batches(2, tokens=[100, 500] * 20)
     recorded = [RecordedStep(i, [DataSize(held)]) for i, held in enumerate((10, 100_000, 10))]
     check_proven(judge(replace(evidence, recorded=recorded)), None, "1000 tokens", "100000")
+
+
+def late(handful: int, end: int, before: int = 120, held: int = 10**7) -> Evidence:
+    """Distinct batches, then the same few to the end."""
+    names = [f"batch {i}" for i in range(before)] + [f"late {i % handful}" for i in range(end)]
+    taken = steps(before + end, batch=names, tokens=500)
+    return seen(TARGET_LINES, DataSize(held), steps=taken)
+
+
+def test_a_handful_of_batches_to_the_end_is_proven_however_many_came_before() -> None:
+    check_proven(
+        judge(late(1, 60)), LOSS, "last 60 of 180 steps have 1 distinct", "120 steps before"
+    )
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [late(5, 60), late(1, 20), late(1, 60, before=600), late(1, 60, held=20_000)],
+    ids=["more than a handful", "too short", "a small part", "little data"],
+)
+def test_an_end_that_may_be_meant_is_no_fault(evidence: Evidence) -> None:
+    assert judge(evidence).status is Status.REFUTED

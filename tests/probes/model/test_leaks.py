@@ -308,3 +308,18 @@ def test_routing_that_python_reads_is_no_leak_and_a_wrong_order_is(puts_back: bo
     found = leaks_of(recorded_step(change=plant))
     assert found.untested is None
     assert found.batch is not None and (found.batch > 1e-3) is not puts_back
+
+
+@pytest.mark.parametrize("mixes", [False, True])
+def test_texts_that_are_looked_up_in_another_order_leak_only_where_they_mix(mixes: bool) -> None:
+    order = torch.tensor([2, 0, 3, 1])
+
+    def sorted_by_length(net: Net, o: Options) -> Tensor:
+        x, y = inputs_and_targets(o)
+        h = net.features(x[order])[order.argsort()]
+        return F.cross_entropy(net.head(h).flatten(0, 1), y.flatten())
+
+    found = leaks_of(step_of(sorted_by_length, Options(mixes_rows=mixes)))
+    assert found.batch is not None
+    assert (found.batch > 1e-3) is mixes
+    assert mixes or found.future == 0

@@ -93,6 +93,20 @@ def test_adapters_are_known_by_their_rank(rank: int, thin: float) -> None:
     assert found().thin_share == 0
 
 
+def test_one_thin_matrix_alone_is_no_adapter() -> None:
+    def thin_last_layer(model: SmallModel) -> None:
+        model.requires_grad_(False)
+        model.head = Adapted(model.head, 2)
+        model.head.up.requires_grad_(False)
+
+    trained = found(
+        make_optimizer=lambda p: torch.optim.SGD([w for w in p if w.requires_grad], lr=0.1),
+        change=thin_last_layer,
+    )
+    assert trained.frozen_share > 0.5
+    assert trained.thin_share == 0
+
+
 def test_what_is_held_and_not_used_is_counted() -> None:
     def more(parameters: Any) -> torch.optim.Optimizer:
         return torch.optim.AdamW([*parameters, nn.Parameter(torch.ones(2))], lr=1e-3)

@@ -27,6 +27,8 @@ from lossleuth.tape.window import Window
 # A row that moves by less than this share of the logits' spread stays where it is: float64 gives
 # exactly 0 or rounding.
 STILL = 1e-9
+# Texts whose order is looked for: a replay each.
+MAX_REORDERED = 64
 
 
 @dataclass
@@ -147,7 +149,38 @@ def _either_way(window: Window, roles: Roles, found: Supervision) -> ChangedToke
         others.append(_oriented(window, roles, order, 1))
     if _keeps_texts_apart(step):
         return step
-    return next((other for other in others if _keeps_texts_apart(other)), step)
+    apart = next((other for other in others if _keeps_texts_apart(other)), None)
+    return apart or _reordered(step) or step
+
+
+def _reordered(step: ChangedTokens) -> ChangedTokens | None:
+    """The same where the program looks texts up in another order than that of its logits.
+
+    Such as by length. Each text moves rows of its own then, and these are asked for its tokens.
+    """
+    tokens, length = step.tokens, step.tokens.shape[1]
+    if step.targets is None or not 1 < len(tokens) <= MAX_REORDERED:
+        return None
+    before = step.rows(tokens)
+    still = STILL * (float(before.std()) or 1.0)
+    texts = torch.full_like(step.texts, -1)
+    for text in range(len(tokens)):
+        changed = tokens.clone()
+        changed[text] = others_than(tokens, tokens[text])
+        moved = (step.rows(changed) - before).abs().amax(-1) > still
+        if bool((texts[moved] >= 0).any()):
+            return None
+        texts[moved] = text
+    # Rows that nothing moves, such as padding, stay where they are.
+    found = replace(step, texts=torch.where(texts >= 0, texts, step.texts))
+
+    def explained(one: ChangedTokens) -> float:
+        assert one.targets is not None
+        inside = one.counted & (one.times < length - 1)
+        following = tokens[one.texts[inside], one.times[inside] + 1]
+        return float((following == one.targets[inside]).double().mean()) if inside.any() else 0.0
+
+    return found if explained(found) > max(0.5, explained(step)) else None
 
 
 def others_than(tokens: Tensor, present: Tensor) -> Tensor:

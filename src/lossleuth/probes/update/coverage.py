@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from torch import Tensor
@@ -73,10 +74,22 @@ def _is_frozen(leaf: Tensor) -> bool:
 
 
 def _thin_share(trained: Iterable[Tensor], frozen: Iterable[Tensor]) -> float:
-    """The share of trained elements in low-rank adapters beside frozen matrices."""
-    whole = max((min(t.shape) for t in frozen if t.dim() > 1), default=0)
-    sizes = [(t.numel(), t.dim() > 1 and 2 * min(t.shape) < whole) for t in trained]
-    return sum(size for size, thin in sizes if thin) / (sum(size for size, _ in sizes) or 1)
+    """The share of trained elements in low-rank adapters beside frozen matrices.
+
+    An adapter is a pair of thin matrices that are as thin as each other; a thin one alone, such as
+    the last layer of a classifier, is none.
+    """
+    matrices = [tuple(t.flatten(1).shape) for t in frozen if t.dim() > 1]
+    whole = max((min(shape) for shape in matrices), default=0)
+    lengths = {length for shape in matrices for length in shape}
+    thin = []
+    total = 0
+    for t in trained:
+        total += t.numel()
+        if t.dim() > 1 and 2 * min(t.shape) < whole and max(t.flatten(1).shape) in lengths:
+            thin.append((min(t.flatten(1).shape), t.numel()))
+    ranks = Counter(rank for rank, _ in thin)
+    return sum(size for rank, size in thin if ranks[rank] > 1) / (total or 1)
 
 
 def _added(runs: list[Backward]) -> Gradients:
