@@ -32,7 +32,7 @@ from torch import nn
 torch.manual_seed(0)
 model = nn.Sequential(nn.Embedding(16, 24), {between}, nn.Linear(24, 16))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-for step in range(120):
+for step in range(160):
     text = (torch.randint(0, 16, (8, 1)) + torch.arange(13)) % 16
     logits = model(text[:, :-1])
     loss = nn.functional.cross_entropy(logits.flatten(0, 1), text[:, 1:].flatten())
@@ -67,7 +67,7 @@ def test_losses_are_bit_identical_while_batches_are_kept(tmp_path: Path) -> None
     ).stdout
     assert (look / OUTPUT).read_text() == bare
     steps = list(kept_steps(look / BATCHES))
-    assert [step.step for step in steps] == list(range(120))
+    assert [step.step for step in steps] == list(range(160))
     assert {m.lookups[0].shape for step in steps for m in step.micro_batches} == {(8, 12)}
 
 
@@ -83,7 +83,7 @@ def test_a_model_keeps_up_and_one_that_hears_nothing_does_not(
     assert news == ["training a plain transformer on the same batches, to compare"]
     comparison = compared(replace(evidence, yardstick=found))
     assert isinstance(comparison, Comparison), comparison
-    assert (comparison.early, comparison.steps) == (False, 120)
+    assert (comparison.early, comparison.steps) == (False, 160)
     assert comparison.is_behind is is_behind
 
 
