@@ -14,11 +14,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from lossleuth.examiner.in_process import InProcess
+from lossleuth.examiner.measured import Measured, measured
 from lossleuth.examiner.trials import (
-    Measured,
     RunKey,
     Trials,
-    measured,
     saved_effects,
     saved_pairs,
     saved_runs,
@@ -243,15 +242,6 @@ def test_a_run_is_ended_when_it_hangs_but_not_where_every_step_is_recorded(tmp_p
     assert [plan.patience for plan in written.plans] == [15.0, 15.0]
     trials.run([taped], [0])
     assert written.plans[-1].patience == math.inf
-
-
-def test_a_record_says_what_it_measured(tmp_path: Path) -> None:
-    write_record(tmp_path / "run", [5.0, 4.0, 3.0, 2.0, 1.0], [5.5, 4.5, 3.5, 2.5, 1.5])
-    with Record.open(tmp_path / "run") as record:
-        found = measured(record, 5)
-    assert found == Measured((4.5, 3.5, 2.5, 1.5), 5.5, "true loss", (1, 2, 3, 4))
-    assert found.end == pytest.approx(3.0)
-    assert Measured((), 1.0, "true loss").end == math.inf
 
 
 def small_step(model: Any, optimizer: Any, batch: Any) -> None:

@@ -14,7 +14,7 @@ from lossleuth.examiner.observing import Look, Observing
 from lossleuth.examiner.progress import News, RuledOut
 from lossleuth.examiner.request import Budget, Request
 from lossleuth.examiner.saved_examination import SavedExamination, SavedLook
-from lossleuth.examiner.trials import Measured, RunKey
+from lossleuth.examiner.trials import Runs
 from lossleuth.examiner.trying import LOOK_SHARE, Trying
 from lossleuth.judge.choosing import usual_seconds
 from lossleuth.judge.judge import Circumstances, judge, judged_phases
@@ -54,7 +54,7 @@ class Examination:
         # Everything that was seen and tried so far, phase by phase.
         self._phases: list[list[Look]] = [[]]
         # Finished runs of all trials.
-        self._made: dict[RunKey, Measured | str] = {}
+        self._made: Runs = {}
         self.interrupted = False
 
     def run(self) -> Verdict:

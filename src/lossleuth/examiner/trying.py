@@ -10,7 +10,7 @@ from pathlib import Path
 from lossleuth.examiner.measuring import yardstick_of
 from lossleuth.examiner.observing import Look
 from lossleuth.examiner.request import Budget, Request
-from lossleuth.examiner.trials import Measured, RunKey, Trials
+from lossleuth.examiner.trials import Runs, Trials
 from lossleuth.judge.challenging import next_challenge
 from lossleuth.judge.choosing import (
     SCREENING_SEEDS,
@@ -57,7 +57,7 @@ class Trying:
     earlier: int = 0
     lead: float = 0.0
     # Finished runs of all trials, of other phases too.
-    made: dict[RunKey, Measured | str] = field(default_factory=dict)
+    made: Runs = field(default_factory=dict)
 
     @property
     def evidence(self) -> Evidence:
