@@ -24,6 +24,7 @@ NAMES = sorted(modules())
 DOSES: dict[str, dict[str, float | str]] = {
     "differentiate_forward": {"functions": "Tanh"},
     "cap_epsilon": {"value": 1e-8},
+    "cap_lr": {"rate": 0.001},
     "scale_lr": {"factor": 0.5},
     "scale_gradient": {"factor": 2},
     "scale_lesson": {"factor": 2},

@@ -68,9 +68,14 @@ def measured_gradient(
 
 
 def _plainness(along: Along) -> tuple[bool, bool, bool, float]:
-    """How plainly a slope shows an error: beyond doubt, given nothing at all, whole, large."""
+    """How plainly a slope shows an error: beyond doubt, given nothing at all, whole, large.
+
+    Of those that leave doubt, the one that leaves least.
+    """
     gap = abs(along.claimed - along.true)
-    return gap > SURE * along.bound, along.claimed == 0, not along.name, gap
+    if gap <= SURE * along.bound:
+        return False, False, False, gap / along.bound
+    return True, along.claimed == 0, not along.name, gap
 
 
 def _measured(along: Along) -> Measured:
