@@ -323,3 +323,15 @@ def test_texts_that_are_looked_up_in_another_order_leak_only_where_they_mix(mixe
     assert found.batch is not None
     assert (found.batch > 1e-3) is mixes
     assert mixes or found.future == 0
+
+
+def test_a_window_of_which_only_the_last_token_counts_reaches_nowhere() -> None:
+    torch.manual_seed(0)
+    windows, targets = torch.randint(1, 29, (8, 5)), torch.randint(1, 29, (8,))
+
+    def of_last(net: Net, o: Options) -> Tensor:
+        seen = net.table(windows) * torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0]).unsqueeze(-1)
+        return F.cross_entropy(net.head(seen.sum(1)), targets)
+
+    found = leaks_of(step_of(of_last))
+    assert (found.reach, found.length) == (0, 5)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from loss_layouts import Options, step_of
 from steps import WIDTH, SmallModel, recorded_step
 from torch import Tensor, nn
 
@@ -87,3 +88,17 @@ def test_statistics_that_nobody_keeps_leave_a_text_alone_without_any(norm: nn.Mo
     assert running_statistics(window.tape, [roles.scores], roles.run.at) is None
     found = leaks_of(window)
     assert found.batch is not None and found.batch > 1e-3
+
+
+def test_windows_with_one_prediction_each_are_normalised_together_too() -> None:
+    torch.manual_seed(0)
+    table, norm, head = nn.Embedding(9, 6), nn.BatchNorm1d(18), nn.Linear(18, 9)
+    windows, targets = torch.randint(9, (16, 3)), torch.randint(9, (16,))
+
+    def of_windows(net: nn.Module, options: Options) -> Tensor:
+        return nn.functional.cross_entropy(head(norm(table(windows).flatten(1))), targets)
+
+    found = leaks_of(step_of(of_windows))
+    assert (found.batch, found.untested) == (0, None)
+    # All three tokens are looked at.
+    assert (found.reach, found.length) == (2, 3)

@@ -134,19 +134,25 @@ def changed_tokens(window: Window, roles: Roles) -> ChangedTokens:
     if not wanted and roles.features is not None:
         wanted = [roles.features.factor]
     statistics = running_statistics(window.tape, wanted, roles.run.at)
-    return replace(_either_way(window, roles, found), statistics=statistics)
+
+    def oriented(found: Supervision, time_axis: int) -> ChangedTokens:
+        return replace(_oriented(window, roles, found, time_axis), statistics=statistics)
+
+    return _either_way(found, oriented)
 
 
-def _either_way(window: Window, roles: Roles, found: Supervision) -> ChangedTokens:
+def _either_way(
+    found: Supervision, oriented: Callable[[Supervision, int], ChangedTokens]
+) -> ChangedTokens:
     """With texts along the axis that they seem to be along."""
-    step = _oriented(window, roles, found, found.time_axis)
+    step = oriented(found, found.time_axis)
     if found.is_ordered or 1 in found.tokens.shape:
         return step
     # Content does not tell texts from time: by effect, a change of some texts moves theirs alone.
-    others = [_oriented(window, roles, found, 0)]
+    others = [oriented(found, 0)]
     if len(found.places) == found.tokens.numel():
         order = replace(found, places=turned(found.places, found.tokens))
-        others.append(_oriented(window, roles, order, 1))
+        others.append(oriented(order, 1))
     if _keeps_texts_apart(step):
         return step
     apart = next((other for other in others if _keeps_texts_apart(other)), None)

@@ -38,6 +38,8 @@ from lossleuth.tape.window import Window
 ROUNDING_FLOOR_ULPS = 1e4
 # Replays with one token of each text changed, and with the later part of each text replaced.
 CHANGES, REPLACEMENTS = 4, 6
+# Distances at which is looked for what comes before a prediction, beside the nearest.
+BACKWARD = 4
 
 
 def leaks(window: Window, roles: Roles | None) -> Leaks:
@@ -107,6 +109,9 @@ def _measured(step: ChangedTokens) -> Leaks:
         changed[texts, positions] = others_than(tokens, tokens[texts, positions])
         moved = (step.rows(changed) - base).abs().amax(-1) / unit
         seen.add(step, moved, positions, floor)
+    if not seen.reach:
+        # A text with one prediction at its end has no later positions that could be moved.
+        seen.reach = _looks_back(step, base, unit, floor, seen.reach)
     harm = _future_harm(step, base) if seen.before > floor else None
     return Leaks(
         future=seen.before,
@@ -145,6 +150,24 @@ def _between_texts(
             harm += lost
             noise += [by / 2 - with_both for by, with_both in zip(lost, mixed, strict=True)]
     return own, largest, _mean(harm), _mean(noise)
+
+
+def _looks_back(
+    step: ChangedTokens, base: Tensor, unit: float, floor: float, known: int | None
+) -> int | None:
+    """How far before the last supervised positions a token still moves them."""
+    times = step.times[step.counted]
+    last = int(times.max()) if len(times) else 0
+    reach = known
+    for distance in sorted({1, *(last * part // BACKWARD for part in range(1, BACKWARD + 1))}):
+        if not 1 <= distance <= last:
+            continue
+        changed = step.tokens.clone()
+        changed[:, last - distance] = others_than(step.tokens, step.tokens[:, last - distance])
+        moved = (step.rows(changed) - base).abs().amax(-1) / unit
+        if (_largest(moved[(step.times == last) & step.counted]) or 0.0) > floor:
+            reach = distance
+    return reach
 
 
 def _positions(step: ChangedTokens, turn: int, *, apart: bool) -> Tensor:
