@@ -14,6 +14,7 @@ from lossleuth.types.challenge import Challenge
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status
+from lossleuth.types.observed import Readings, Step
 
 LOWER = Challenge(Change.of("scale_lr", factor=0.1), "at a tenth of the rate")
 CORE = replace(cause("leak", always(says(Status.REFUTED))), is_core=every_run)
@@ -73,3 +74,11 @@ def test_a_model_that_looks_back_and_a_bigram_model_by_design_lack_nothing() -> 
     assert shortcomings([], {}, reached(0, 7, tensors=10), []) == []
     assert shortcomings([], {}, reached(0, 0, tensors=3), []) == []
     assert shortcomings([], {}, reached(None, tensors=10), []) == []
+
+
+def test_weights_that_something_else_writes_to_are_told() -> None:
+    sizes = [[1.0 - 0.5 * (step % 10 == 9)] for step in range(40)]
+    readings = Readings(weight_rms=sizes, update_rms=[[0.01]] * 40)
+    run = Evidence(steps=[Step(i) for i in range(40)], sizes=[8], readings=readings)
+    (found,) = shortcomings([], {}, run, [])
+    assert found.startswith("weights moved by more than their updates at 7 of 40 steps, the first")

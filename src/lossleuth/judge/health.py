@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lossleuth.causes.rewritten import rewritten
 from lossleuth.findings.model import Leaks
 from lossleuth.judge.challenging import gains, unchallenged
 from lossleuth.judge.judging import Judgements
@@ -40,6 +41,7 @@ def shortcomings(
         *behind,
         *held_back,
         *_no_context(evidence),
+        *_rewritten(evidence),
         *_open_questions(causes, known, evidence),
         *_not_tried(battery, evidence),
     ]
@@ -56,6 +58,17 @@ def _no_context(evidence: Evidence) -> list[str]:
     return [
         f"only the token at a position itself reaches its logits, on all of {len(known)} recorded "
         f"steps, and none of the {before} before it: sound in a bigram model, and in no other"
+    ]
+
+
+def _rewritten(evidence: Evidence) -> list[str]:
+    """That something beside the updates writes to the weights."""
+    steps = rewritten(evidence)
+    if not steps:
+        return []
+    return [
+        f"weights moved by more than their updates at {len(steps)} of {len(evidence.steps)} steps, "
+        f"the first at step {steps[0]}: something else writes to them"
     ]
 
 

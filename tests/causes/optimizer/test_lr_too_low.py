@@ -130,3 +130,10 @@ def test_where_something_moves_or_could_move_the_rate_may_be_it(norm: float, upd
     readings = Readings(update_rms=[[update]] * 20)
     judgement = judge(replace(run(STILL, grad_norm=norm), readings=readings))
     assert judgement.status is Status.SUSPECTED
+
+
+def test_weights_that_something_else_writes_to_say_nothing_of_the_rate() -> None:
+    sizes = [[1.0 - 0.5 * (step % 5 == 4)] for step in range(20)]
+    readings = Readings(weight_rms=sizes, update_rms=[[0.01]] * 20)
+    restored = replace(run(STILL), readings=readings, sizes=[8])
+    check_untested(judge(restored), "at 7 steps", "something else")

@@ -15,6 +15,8 @@ How it is judged
     and its first update
     is not the gradient times one number, the rule may be at fault instead: then it is suspected.
     Where every gradient that is used is exactly 0, no rate makes an update: then it is refuted.
+    Where weights move by more than their updates, something else writes to them: then a higher rate
+    may only make up for that, and the cause is untested.
 
 How to fix
     Take the rate that the trial found better.
@@ -41,6 +43,8 @@ from lossleuth.causes.reasoning import (
     true_losses,
     unigram,
 )
+from lossleuth.causes.rewritten import LIMITS as REWRITTEN_LIMITS
+from lossleuth.causes.rewritten import rewritten
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.update import Coverage
 from lossleuth.types.cause import Cause, Limit
@@ -92,6 +96,12 @@ def judge(evidence: Evidence) -> Judgement:
         return refuted(idle)
     if frozen_share(evidence) > MAX_FROZEN_SHARE:
         return untested(f"{frozen_share(evidence):.0%} of the parameters in use are frozen")
+    writes = rewritten(evidence)
+    if writes:
+        return untested(
+            f"weights moved by more than their updates at {len(writes)} steps: something else "
+            "writes to them, and longer steps may only make up for it"
+        )
     if evidence.ending.how == "stopped" and _warms_up(rates):
         return untested(f"the rate is still rising, at {rates[-1]:.3g}, where the run was stopped")
     floor, true = unigram(evidence), true_losses(evidence)
@@ -189,6 +199,7 @@ CAUSE = Cause(
         MAX_PROGRESS,
         MIN_ALIKE,
         MIN_UNLIKE,
+        *REWRITTEN_LIMITS,
     ),
     overlaps=("loss_scale", "clip_too_tight", "schedule_too_fast", "lr_zero", "dead_network"),
     fix=rescaled_rate,
