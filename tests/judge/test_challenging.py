@@ -49,6 +49,12 @@ def test_all_are_screened_on_one_seed_before_any_is_confirmed() -> None:
     assert wish(battery, run, {first}, whole=None) == Wish((LOWER.change,), FRESH, 80)
 
 
+def test_those_come_first_that_a_healthy_run_has_to_stand() -> None:
+    shuffled = Challenge(Change.of("shuffle_batches"), "shuffled")
+    first = wish([HIGHER, DROPOUT, LOWER, shuffled], RUN, set())
+    assert first == Wish((LOWER.change, shuffled.change), SCREENING_SEEDS, 80)
+
+
 def test_what_gains_proves_itself_on_other_seeds_and_then_over_the_whole_run() -> None:
     run = with_effect(RUN, LOWER, 0.5)
     first = wish([LOWER], run, set())

@@ -45,6 +45,8 @@ def next_challenge(
     """
     taken = applicable(battery, evidence)
     waiting = [c for c in taken if not _is_settled(c, evidence, asked)]
+    # Those first without which no run is called healthy.
+    waiting.sort(key=lambda challenge: challenge.bias is not Bias.NONE)
     for length, over_whole_run in ((steps, False), (whole, True)):
         alike = [c.change for c in waiting if c.over_whole_run is over_whole_run]
         if alike and length is not None:
