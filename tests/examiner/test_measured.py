@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from made_runs import found_on, true_loss
+from made_runs import record_of_losses
 
 from lossleuth.examiner.measured import Measured, measured
 from lossleuth.record.read import Record
-from lossleuth.record.write import RecordWriter
-
-
-def record_of(folder: Path, losses: Sequence[float], true: Sequence[float] = ()) -> Record:
-    writer = RecordWriter.create(folder, {}, print)
-    for step, loss in enumerate(losses):
-        writer.step({"step": step, "loss": loss}, None)
-    for step, loss in enumerate(true):
-        writer.event("true_loss", found_on(step, true_loss(loss))[1])
-    writer.end({"how": "test"})
-    return Record.open(folder)
 
 
 def test_a_record_says_what_it_measured(tmp_path: Path) -> None:
     losses = [5.0, 4.0, 3.0, 2.0, 1.0]
-    with record_of(tmp_path / "run", losses, [loss + 0.5 for loss in losses]) as record:
+    path = record_of_losses(tmp_path / "run", losses, [loss + 0.5 for loss in losses])
+    with Record.open(path) as record:
         found = measured(record, 5)
     assert found == Measured((4.5, 3.5, 2.5, 1.5), 5.5, "true loss", (1, 2, 3, 4))
     assert found.end == pytest.approx(3.0)
@@ -36,10 +25,11 @@ def test_a_record_says_what_it_measured(tmp_path: Path) -> None:
 
 
 def test_a_run_that_breaks_ends_nowhere_and_one_that_is_too_short_says_so(tmp_path: Path) -> None:
-    with record_of(tmp_path / "broken", [5.0, 4.0, math.nan, 2.0, 1.0]) as record:
+    path = record_of_losses(tmp_path / "broken", [5.0, 4.0, math.nan, 2.0, 1.0])
+    with Record.open(path) as record:
         broken = measured(record, 5)
     assert isinstance(broken, Measured) and broken.end == math.inf
-    with record_of(tmp_path / "short", [5.0, 4.0]) as record:
+    with Record.open(record_of_losses(tmp_path / "short", [5.0, 4.0])) as record:
         assert measured(record, 5) == "it made 2 steps, where 5 were expected"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from made_runs import found_on, true_loss
+from made_runs import record_of_losses
 from torch import nn
 from torch.nn import functional as F
 
@@ -33,15 +33,6 @@ CHANGE = Change.of("scale_lr", factor=0.1)
 Losses = Callable[[bool, int], Sequence[float] | str]
 
 
-def write_record(folder: Path, losses: Sequence[float], true: Sequence[float] = ()) -> None:
-    writer = RecordWriter.create(folder, {}, print)
-    for step, loss in enumerate(losses):
-        writer.step({"step": step, "loss": loss}, None)
-    for step, loss in enumerate(true):
-        writer.event("true_loss", found_on(step, true_loss(loss))[1])
-    writer.end({"how": "test"})
-
-
 class Written:
     """Carries out plans by writing what such runs would have left: (changed, seed) to losses."""
 
@@ -63,7 +54,7 @@ class Written:
             if isinstance(losses, str) or isinstance(true, str):
                 found.append(RunOutcome(plan, None, 1.0, str(losses)))
             else:
-                write_record(plan.directory, losses, true)
+                record_of_losses(plan.directory, losses, true)
                 found.append(RunOutcome(plan, 0, 1.0))
             on_finished(found[-1])
         return found

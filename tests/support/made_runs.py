@@ -47,6 +47,17 @@ def record(
     return directory
 
 
+def record_of_losses(directory: Path, losses: Sequence[float], true: Sequence[float] = ()) -> Path:
+    """One with nothing but these losses, and the true losses of its first steps."""
+    writer = RecordWriter.create(directory, {}, print)
+    for step, loss in enumerate(losses):
+        writer.step({"step": step, "loss": loss}, None)
+    for step, loss in enumerate(true):
+        writer.event("true_loss", found_on(step, true_loss(loss))[1])
+    writer.end({"how": "test"})
+    return directory
+
+
 def true_losses(*pairs: tuple[int, float], vocabulary: int = 8) -> list[tuple[str, dict[str, Any]]]:
     """Recorded steps with their true losses, as events."""
     return [found_on(step, true_loss(loss, vocabulary)) for step, loss in pairs]
