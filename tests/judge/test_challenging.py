@@ -20,6 +20,7 @@ LOWER, HIGHER, HELD, DROPOUT = (
     Challenge(Change.of("no_dropout"), "without dropout", Bias.FITS),
 )
 RUN = Evidence(steps=[Step(i, loss=3.0) for i in range(200)], ending=Ending(how="end of script"))
+TUNED = Challenge(Change.of("scale_lr", factor=3.0), "a little higher", Bias.TUNING)
 FRESH = (1, 2, 3)
 
 
@@ -65,6 +66,14 @@ def test_what_gains_proves_itself_on_other_seeds_and_then_over_the_whole_run() -
     assert wish([LOWER], with_effect(RUN, LOWER, 0.4, 3, 200), {first}) is None
 
 
+def test_a_matter_of_tuning_waits_and_takes_no_whole_run() -> None:
+    both = with_effect(with_effect(RUN, TUNED, 0.9), LOWER, 0.1)
+    first = wish([TUNED, LOWER], both, set())
+    assert first == Wish((LOWER.change,), FRESH, 80)
+    assert wish([TUNED], both, {first}) == Wish((TUNED.change,), FRESH, 80)
+    assert wish([TUNED], with_effect(RUN, TUNED, 0.9, seeds=3), {first}) is None
+
+
 def test_what_gains_nothing_or_only_fits_is_not_confirmed() -> None:
     for challenge, nats in ((LOWER, 0.04), (LOWER, -1.0), (DROPOUT, 2.0)):
         assert wish([challenge], with_effect(RUN, challenge, nats), set()) is None
@@ -85,6 +94,7 @@ def test_what_was_tried_for_a_suspicion_or_cannot_be_made_is_not_screened_again(
         # The script went on: nobody knows what a higher rate would end at.
         (HIGHER, 200, "stopped", False),
         (DROPOUT, 200, "end of script", False),
+        (TUNED, 200, "end of script", False),
     ],
 )
 def test_a_gain_counts_unless_it_may_be_lost_again(

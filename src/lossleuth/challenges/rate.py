@@ -25,7 +25,7 @@ CHALLENGES = (
     Challenge(
         Change.of("scale_lr", factor=3.0),
         "at three times the learning rate",
-        Bias.EARLY,
+        Bias.TUNING,
         applies=_is_settled,
     ),
 )

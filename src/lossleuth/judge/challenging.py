@@ -54,12 +54,13 @@ def next_challenge(
     fresh = fresh_seeds(seeds)
     known = [(c, evidence.effects[c.change]) for c in taken if c.change in evidence.effects]
     promising = [(c, e) for c, e in known if e.nats >= MIN_PROMISE_NATS and c.bias is not Bias.FITS]
-    promising.sort(key=lambda pair: (-pair[1].nats,))
+    promising.sort(key=lambda pair: (pair[0].bias is Bias.TUNING, -pair[1].nats))
     for challenge, effect in promising[:MAX_CONFIRMED]:
         change = challenge.change
         if effect.seeds < seeds and (change, fresh, effect.steps) not in asked:
             return Wish((change,), fresh, effect.steps)
         longer = whole is not None and not effect.steps >= whole
+        longer = longer and challenge.bias is not Bias.TUNING
         if longer and effect.is_better and (change, fresh, whole) not in asked:
             return Wish((change,), fresh, whole)
     return None

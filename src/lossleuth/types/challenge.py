@@ -17,6 +17,8 @@ class Bias(Enum):
     """A run that does better with it is held back by what it undoes."""
     EARLY = "it often wins at first and loses in the long run"
     """It counts only over the script's whole run."""
+    TUNING = "a factor of three is a matter of tuning"
+    """It is told, and never counts."""
     FITS = "it fits the batches that are seen better, at the price of others"
     """It is told, and never counts."""
 
