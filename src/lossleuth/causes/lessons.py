@@ -150,3 +150,8 @@ def is_divided_by_classes(found: Weights) -> bool:
         found.divergence < MIN_RELATIVE_WEIGHT * found.labels
         and MIN_RELATIVE_WEIGHT <= relative <= MAX_RELATIVE_WEIGHT * found.temperature**2
     )
+
+
+def has_labels(evidence: Evidence) -> bool:
+    """Whether targets are labels: what a teacher says stands beside the input without an offset."""
+    return all(teaching.has_labels for teaching in evidence.all(Teaching))

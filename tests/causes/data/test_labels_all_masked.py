@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from any_finding import finding
 from evidence import LOSS, TARGET_LINES, check_proven, check_refuted, check_untested, seen, steps
 
 from lossleuth.causes.data.labels_all_masked import CAUSE, judge
 from lossleuth.findings.data import Alignment
+from lossleuth.findings.distillation import Teaching
 from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
@@ -95,3 +97,9 @@ def test_targets_without_weight_on_most_recorded_steps_are_proven(
         check_proven(found, LOSS, "None of 64 targets", f"{weightless} of 3")
     else:
         check_refuted(found)
+
+
+def test_where_a_teacher_alone_is_followed_there_are_no_labels_to_be_masked() -> None:
+    taught = replace(finding(Teaching, 0.5), has_labels=False)
+    assert not CAUSE.is_core(seen(taught))
+    assert CAUSE.is_core(seen())

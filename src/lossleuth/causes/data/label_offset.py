@@ -24,6 +24,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+from lossleuth.causes.lessons import has_labels
 from lossleuth.causes.reasoning import first_place
 from lossleuth.findings.data import Alignment, TargetLines
 from lossleuth.findings.distillation import Teaching
@@ -119,11 +120,6 @@ def _where(evidence: Evidence) -> Where | None:
     return None
 
 
-def _has_labels(evidence: Evidence) -> bool:
-    """Whether targets are labels: what a teacher says stands beside the input without an offset."""
-    return all(teaching.has_labels for teaching in evidence.all(Teaching))
-
-
 CAUSE = Cause(
     "label_offset",
     Stage.DATA,
@@ -136,5 +132,5 @@ CAUSE = Cause(
     voids_trials=True,
     changes_printed_loss=True,
     relies_on=("lookups",),
-    is_core=_has_labels,
+    is_core=has_labels,
 )

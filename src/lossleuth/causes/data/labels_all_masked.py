@@ -26,9 +26,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from lossleuth.causes.lessons import has_labels
 from lossleuth.causes.reasoning import first_place, share
 from lossleuth.findings.data import Alignment, TargetLines
-from lossleuth.types.cause import Cause, Limit, always
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 from lossleuth.types.observed import Unfinished
@@ -120,5 +121,5 @@ CAUSE = Cause(
     limits=(MAX_EMPTY_SHARE,),
     voids_trials=True,
     relies_on=("lookups",),
-    is_core=always,
+    is_core=has_labels,
 )
