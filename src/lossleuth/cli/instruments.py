@@ -30,13 +30,14 @@ def lab(
         bool, typer.Option("--again", help="re-run cells that already have a result")
     ] = False,
     budget: Annotated[float, typer.Option(min=1, help="seconds per verdict")] = 120.0,
+    jobs: Annotated[int, typer.Option(min=1, help="cells judged at the same time")] = 1,
     out: Annotated[Path, typer.Option(help="folder for the results")] = Path("docs/lab"),
 ) -> None:
     """Plant known faults in healthy scripts; record the verdicts."""
     from lossleuth.labs.lab.commands import run_lab
 
     chosen = {"pairs": pairs, "invented": invented, "doses": doses, "again": again}
-    run_lab(out, host or [], fault or [], **chosen, budget=budget, show=typer.echo)
+    run_lab(out, host or [], fault or [], **chosen, budget=budget, show=typer.echo, jobs=jobs)
 
 
 @app.command(rich_help_panel=Group.TOOLS)

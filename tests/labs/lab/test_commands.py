@@ -81,3 +81,12 @@ def test_doses_are_measured_where_they_are_asked_for(
     monkeypatch.setattr(commands, "measured", lambda _folder, only, **_: found.append(only))
     run(tmp_path, faults=["lr_too_high"], doses=True)
     assert found == [("lr_too_high",)]
+
+
+def test_several_cells_may_be_examined_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = asked(monkeypatch)
+    run(tmp_path, jobs=3, faults=["healthy", "ascent", "lr_zero"])
+    assert sorted(found) == ["plain/ascent", "plain/healthy", "plain/lr_zero"]
+    assert sorted(rows.read(tmp_path)) == sorted(found)

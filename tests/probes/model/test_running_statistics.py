@@ -102,3 +102,27 @@ def test_windows_with_one_prediction_each_are_normalised_together_too() -> None:
     assert (found.batch, found.untested) == (0, None)
     # All three tokens are looked at.
     assert (found.reach, found.length) == (2, 3)
+
+
+def test_what_a_frozen_model_says_beside_it_was_not_there_before() -> None:
+    torch.manual_seed(0)
+    table, head = nn.Embedding(9, 6), nn.Linear(6, 9)
+    teacher = nn.Sequential(nn.Embedding(9, 6), nn.LayerNorm(6), nn.Linear(6, 9))
+    teacher.requires_grad_(False)
+    windows, targets = torch.randint(9, (4, 5)), torch.randint(9, (4, 5))
+
+    def taught(net: nn.Module, options: Options) -> Tensor:
+        scores, said = head(table(windows)), teacher(windows)
+        lesson = nn.functional.kl_div(
+            scores.log_softmax(-1).flatten(0, 1),
+            said.softmax(-1).flatten(0, 1),
+            reduction="batchmean",
+        )
+        return lesson + nn.functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
+
+    window = step_of(taught)
+    roles = find_roles(window)
+    assert roles is not None and roles.scores is not None
+    assert running_statistics(window.tape, [roles.scores], roles.run.at) is None
+    found = leaks_of(window)
+    assert found.own is not None and found.own > 0.1

@@ -89,7 +89,8 @@ def _mixed_into_kept(tape: Tape, needed: Sequence[Operation]) -> set[int]:
     """
     positions = {operation.number for operation in needed}
     parameters = tape.parameters
-    # What was there before, and what is computed from that alone.
+    # What was there before, and what is made of that alone, element by element: a frozen model's
+    # scores were not there.
     old = {
         number
         for number in tape.leaves
@@ -104,14 +105,15 @@ def _mixed_into_kept(tape: Tape, needed: Sequence[Operation]) -> set[int]:
             continue
         inputs = set(operation.inputs)
         made = {n for n in (*operation.outputs, *operation.written) if n is not None}
-        sizes = {_size(tape, number) for number in inputs & old}
+        sizes = {_size(tape, number) for number in made}
+        there = {number for number in inputs & old if _size(tape, number) in sizes}
         sources = {source[number] for number in inputs - old if number in source}
-        mixed = {number for number in sources if _size(tape, number) in sizes}
+        mixed = {number for number in sources if there and _size(tape, number) in sizes}
         found |= mixed
-        if mixed or (inputs & old and not sources):
+        if mixed or (there and inputs <= old):
             old |= made
-        elif len(sources) == 1:
-            source |= dict.fromkeys(made - old, *sources)
+        elif len(sources) == 1 and not inputs & old:
+            source |= dict.fromkeys(made, *sources)
     return found
 
 
