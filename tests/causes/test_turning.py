@@ -11,6 +11,7 @@ from evidence import seen, steps
 
 from lossleuth.causes.turning import turn, window_means
 from lossleuth.types.evidence import Evidence
+from lossleuth.types.observed import Step
 
 FALL = [4.0 - 0.03 * i for i in range(100)]
 
@@ -50,3 +51,11 @@ def test_too_few_losses_and_such_that_are_no_numbers_have_no_turn() -> None:
 def test_means_are_taken_over_a_tenth_of_a_run_and_at_least_four_losses() -> None:
     assert len(window_means([1.0] * 100)) == 91
     assert window_means([1.0, 3.0]) == [2.0]
+
+
+def test_a_turn_is_found_in_a_run_of_a_hundred_thousand_steps() -> None:
+    # Each loss is added once: a mean of its own for every window would take a minute.
+    losses = [4.0 - 3e-5 * step for step in range(80_000)] + [3.5] * 20_000
+    found = turn(Evidence(steps=[Step(step=i, loss=x) for i, x in enumerate(losses)]))
+    assert found is not None and found.is_sure
+    assert (found.step, found.end) == (80_000, pytest.approx(3.5))

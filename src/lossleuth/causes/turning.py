@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
+from itertools import accumulate
 
 from lossleuth.types.cause import Limit
 from lossleuth.types.evidence import Evidence
@@ -17,6 +18,8 @@ LIMITS = (MIN_WINDOW, WINDOWS_OF_RUN, MIN_RISE, MIN_FALL_RISING)
 # Standard errors by which a rise is beyond the noise of the batches: the lowest of many means is
 # low by chance.
 SURE = 4.0
+# Relative: means that differ by less are the same, but for the rounding of sums over long runs.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,9 @@ def turn(evidence: Evidence) -> Turn | None:
         return None
     means = window_means(losses)
     # The last of the lowest: the run was well until then.
-    at = max(i for i, mean in enumerate(means) if mean <= min(means))
-    lowest, end = means[at], means[-1]
+    lowest, end = min(means), means[-1]
+    rounding = ROUNDING * max(map(abs, losses))
+    at = max(i for i, mean in enumerate(means) if mean <= lowest + rounding)
     if end <= lowest + MIN_RISE * max(abs(losses[0] - lowest), MIN_FALL_RISING):
         return None
     spread = [statistics.stdev(window) for window in (losses[at : at + width], losses[-width:])]
@@ -71,6 +75,7 @@ def window_width(losses: list[float]) -> int:
 
 def window_means(losses: list[float]) -> list[float]:
     """The mean over each window of the run, the last one at its end."""
-    width = window_width(losses)
-    starts = range(max(1, len(losses) - width + 1))
-    return [statistics.fmean(losses[i : i + width]) for i in starts]
+    width = min(window_width(losses), len(losses))
+    # A run may have a hundred thousand steps: each loss is added once.
+    sums = [0.0, *accumulate(losses)]
+    return [(end - begin) / width for begin, end in zip(sums, sums[width:], strict=False)]
