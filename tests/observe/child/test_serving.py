@@ -51,8 +51,9 @@ def test_nobody_has_to_listen() -> None:
 
 @pytest.mark.parametrize("codes", [[0], [3, 0, 5]])
 def test_every_request_is_a_fork_with_its_own_end(codes: list[int], tmp_path: Any) -> None:
+    # Without a buffer: one that holds a second line would leave nothing for `select` to wait for.
     with subprocess.Popen(
-        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     ) as process:
         assert process.stdin is not None and process.stdout is not None
         for number, code in enumerate(codes):
