@@ -1,9 +1,10 @@
 """Programs that others wrote: which faults are named, and what is wrongly sure.
 
-`specimen_programs/open` may be looked at while lossleuth is changed; `held` is run to measure and
-not opened. Each fault is harmful by measurement: `key.tsv` has the losses. `SPECIMENS=open` or
-`held` in the environment chooses one; `ONLY=word` those whose name has that word. `JOBS=4` judges
-so many at a time, which shows whether the budget is kept on a loaded machine;
+`specimen_programs/open` and `held` have been looked at while lossleuth was changed; the folders
+`unseen_` were written later and are neither opened nor run but to measure (2026-11-19). Each fault
+is harmful by measurement: `key.tsv` has the losses. `SPECIMENS=open`, `held` or `unseen` in the
+environment chooses folders by the beginning of their names; `ONLY=word` those whose name has that
+word. `JOBS=4` judges so many at a time, which shows whether the budget is kept on a loaded machine;
 `LOSSLEUTH_RESULTS=folder` keeps the runs, and those that are there are not made again.
 """
 
@@ -37,7 +38,7 @@ FOLDER = Path(__file__).parent / "specimen_programs"
 ANSWERS = {
     "frozen_params": {"parameters_frozen"},
     "params_not_in_optimizer": {"unregistered_parameters"},
-    "stale_update": {"stale_parameters"},
+    "stale_update": {"stale_parameters", "update_undone"},
     "schedule_decays": {"schedule_too_fast"},
     "late_mask_dropped": {"future_leak"},
     "late_lr_jump": {"lr_too_high"},
@@ -121,9 +122,9 @@ def _print_times(console: Console, found: Sequence[Judged]) -> None:
 
 def specimens() -> Iterator[Specimen]:
     """Those that the environment asks for; all of them by default."""
-    chosen, only = os.environ.get("SPECIMENS"), os.environ.get("ONLY", "")
+    chosen, only = os.environ.get("SPECIMENS", ""), os.environ.get("ONLY", "")
     for folder in sorted(FOLDER.iterdir()):
-        if chosen in (None, folder.name):
+        if folder.name.startswith(chosen):
             with (folder / "key.tsv").open(encoding="utf-8", newline="") as stream:
                 for row in csv.DictReader(stream, delimiter="\t"):
                     if only in row["script"]:
