@@ -30,10 +30,10 @@ def test_a_budget_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not budget.has(0.0)
 
 
-def test_a_budget_is_parted_evenly_and_one_part_is_all_of_it() -> None:
+def test_a_part_of_a_budget_is_a_share_and_the_whole_is_itself() -> None:
     budget = Budget(60.0)
     assert budget.part(1) is budget
-    part = budget.part(3)
+    part = budget.part(1 / 3)
     assert 19.0 < part.left <= 20.0
     assert part.has(0.5) and budget.has(0.5)
-    assert Budget(0.0).part(2).left <= 0.0
+    assert Budget(0.0).part(0.5).left <= 0.0

@@ -198,7 +198,7 @@ def kinds() -> dict[str, Kind]:
         ),
         "no time for trials": Kind(Recorded(flat), SUSPECTED, "cannot_tell", {"budget": 0.0}),
         "a fault in a later phase": Kind(
-            Phased(second_is_flat), SUSPECTED, "proven", {"steps": 70}, left=("cured1", "trials/1")
+            Phased(second_is_flat), SUSPECTED, "proven", {"steps": 70}, left=("cured1", "trials/3")
         ),
         "a later phase, interrupted": Kind(
             Phased(second_is_flat, interrupted_at=2), SUSPECTED, "cannot_tell", {"steps": 70}

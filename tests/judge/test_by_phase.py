@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_examinations import cause, says
 
 from lossleuth.findings.recorded_step import RecordedStep
-from lossleuth.judge.judge import judge
+from lossleuth.judge.judge import challenged_phases, judge
 from lossleuth.judge.verdict import Verdict
 from lossleuth.types.cause import Cause
+from lossleuth.types.challenge import Challenge
+from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Status
 from lossleuth.types.observed import Ending, Step, Trainee
@@ -125,3 +128,43 @@ def test_a_run_of_one_phase_says_nothing_of_phases() -> None:
     assert (found.phases, found.judgements["a"].phase) == ((), None)
     assert found.judgements["a"].because == "1 is not 2"
     assert found.as_json()["causes"][0]["phase"] is None
+
+
+BATTERY = [Challenge(Change.of("scale_lr", factor=0.1), "at a tenth of the learning rate")]
+LOWER = [3.1 - 0.1 * i for i in range(20)]
+
+
+def challenged(looks: list[Evidence]) -> list[Evidence]:
+    """The same, where the first phase has stood the battery."""
+    nothing = Effect(BATTERY[0].change, 0.0, 0.01, 3, 20, 1.0, 1.0, 3.0)
+    return [replace(looks[0], effects={BATTERY[0].change: nothing}), *looks[1:]]
+
+
+def test_a_phase_that_does_again_what_another_did_needs_no_challenges_of_its_own() -> None:
+    causes = [cause("b", lambda e: says(Status.REFUTED))]
+    looks = challenged(run(FALLING, LOWER))
+    assert challenged_phases(looks) == [0]
+    found = judge(causes, looks, battery=BATTERY)
+    assert found.status == "healthy"
+    assert any("it does what phase 1 did" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"trainees": [Trainee(1, 7)]},
+        {"sizes": [8, 8]},
+        {"steps": [Step(i, loss=3.0) for i in range(20)]},
+        {"steps": [Step(i, loss=9.0 - 0.5 * i) for i in range(20)]},
+        {"steps": [Step(i, loss=x, lr=0.1) for i, x in enumerate(FALLING)]},
+    ],
+    ids=["other lines", "another size", "it comes less far", "it starts elsewhere", "another rate"],
+)
+def test_a_phase_that_differs_has_to_stand_them_too(other: dict[str, Any]) -> None:
+    causes = [cause("b", lambda e: says(Status.REFUTED))]
+    first, second = challenged(run(FALLING, LOWER))
+    looks = [first, replace(second, **other)]
+    assert challenged_phases(looks) == [0, 1]
+    found = judge(causes, looks, battery=BATTERY)
+    assert found.status == "cannot_tell"
+    assert any("it was not tried at a tenth" in note for note in found.notes)

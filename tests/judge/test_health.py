@@ -6,8 +6,6 @@ from dataclasses import replace
 
 from small_examinations import always, cause, says
 
-from lossleuth.findings.model import Leaks
-from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.judge.health import MAX_TOLD, shortcomings
 from lossleuth.types.cause import always as every_run
 from lossleuth.types.challenge import Challenge
@@ -54,26 +52,6 @@ def test_many_open_questions_are_counted() -> None:
     found = shortcomings(causes, known, Evidence(), [])
     assert found[-1] == "2 more structural causes were not tested"
     assert len(found) == MAX_TOLD + 1
-
-
-def reached(*distances: int | None, tensors: int) -> Evidence:
-    """A run in which a token reached so far, on each recorded step."""
-    steps = [
-        RecordedStep(step, (Leaks(0.0, 0.0, 1.0, 0.0, reach=reach, length=40),))
-        for step, reach in enumerate(distances)
-    ]
-    return Evidence(recorded=steps, sizes=[8] * tensors)
-
-
-def test_a_model_in_which_no_token_reaches_another_position_is_not_called_healthy() -> None:
-    (found,) = shortcomings([], {}, reached(0, 0, tensors=10), [])
-    assert "on all of 2 recorded steps, and none of the 39 before it" in found
-
-
-def test_a_model_that_looks_back_and_a_bigram_model_by_design_lack_nothing() -> None:
-    assert shortcomings([], {}, reached(0, 7, tensors=10), []) == []
-    assert shortcomings([], {}, reached(0, 0, tensors=3), []) == []
-    assert shortcomings([], {}, reached(None, tensors=10), []) == []
 
 
 def test_weights_that_something_else_writes_to_are_told() -> None:

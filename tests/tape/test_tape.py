@@ -65,13 +65,21 @@ def test_an_answer_is_the_callers_own() -> None:
 
 def test_what_requires_a_gradient_is_asked_once_while_the_program_rests() -> None:
     tape = recorded_step().tape
-    number, leaf = next(iter(tape.parameters.items()))
+    number = max(tape.layouts) + 1
+    data = tape.leaves[number] = torch.zeros(3)
     assert not tape.is_settled
     with tape.settled():
         assert tape.is_settled
-        leaf.requires_grad_(False)
-        assert number in tape.parameters
-    assert number not in tape.parameters
+        data.requires_grad_(True)
+        assert number not in tape.parameters
+    assert number in tape.parameters
+
+
+def test_what_asked_for_a_gradient_when_it_was_used_stays_a_parameter() -> None:
+    tape = recorded_step().tape
+    number, leaf = next(iter(tape.parameters.items()))
+    leaf.requires_grad_(False)
+    assert number in tape.parameters
 
 
 def test_an_operation_knows_its_kind_also_when_it_is_copied() -> None:

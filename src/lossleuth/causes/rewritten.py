@@ -10,6 +10,8 @@ from lossleuth.types.evidence import Evidence
 
 # Larger tensors are read in samples, of other elements at each step.
 MAX_SIZE = 2_048
+# Tensors that are compared, spread over all of them: a run may have a million readings.
+MAX_COMPARED = 16
 MIN_TIMES_UPDATE = Limit(
     1.1,
     "least move of a weight's size, in sizes of its update, that the update cannot have made",
@@ -33,6 +35,7 @@ def rewritten(evidence: Evidence) -> list[int]:
     """
     weights, updates = evidence.readings.weight_rms, evidence.readings.update_rms
     small = [i for i, size in enumerate(evidence.sizes) if size <= MAX_SIZE]
+    small = small[:: -(-len(small) // MAX_COMPARED) or 1]
     rows = zip(evidence.steps, weights, updates, strict=False)
     found = []
     for (before, old, _), (step, new, update) in pairwise(rows):

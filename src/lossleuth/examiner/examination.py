@@ -17,7 +17,7 @@ from lossleuth.examiner.saved_examination import SavedExamination, SavedLook
 from lossleuth.examiner.trials import Runs
 from lossleuth.examiner.trying import LOOK_SHARE, Trying
 from lossleuth.judge.choosing import usual_seconds
-from lossleuth.judge.judge import Circumstances, judge, judged_phases
+from lossleuth.judge.judge import Circumstances, challenged_phases, judge, judged_phases
 from lossleuth.judge.verdict import Verdict
 from lossleuth.observe.launch.executor import Executor
 from lossleuth.types.cause import Cause
@@ -30,6 +30,9 @@ from lossleuth.types.evidence import Evidence
 MAX_LOOKS = 3
 # A later phase is reached within so many times what the steps before it usually take.
 LEAD_TIMES = 2.0
+# What a phase is given that does again what an earlier one did, where that one is given 1. It is
+# only asked what was seen of it. Picked by hand.
+AGAIN_SHARE = 0.3
 
 
 class Examination:
@@ -83,28 +86,48 @@ class Examination:
         with self._early if self._request.early else nullcontext():
             first = self._observing.first()
         self._phases = [[look] for look in first.by_phase()]
-        judged = judged_phases([looks[0].evidence for looks in self._phases])
-        for done, present in enumerate(judged):
-            self._gather_phase(self._trying(present, self._budget.part(len(judged) - done)))
+        firsts = [looks[0].evidence for looks in self._phases]
+        judged, challenged = judged_phases(firsts), set(challenged_phases(firsts))
+        trying = [self._trying(present, does_again=present not in challenged) for present in judged]
+        # What is suspected anywhere comes first; then phases that do not even seem to learn.
+        self._gather_phases(trying, self._try_suspicions)
+        if len(trying) > 1 and any(one.is_proven for one in trying):
+            # The script is sick, whatever the other phases would stand.
+            return
+        trying.sort(key=lambda one: one.learns)
+        self._gather_phases(trying, self._challenge)
 
-    def _gather_phase(self, trying: Trying) -> None:
+    def _gather_phases(self, phases: Sequence[Trying], gather: Callable[[Trying], None]) -> None:
+        """One phase after the other, each within its part of what is left."""
+        weights = [AGAIN_SHARE if one.does_again else 1.0 for one in phases]
+        for done, trying in enumerate(phases):
+            trying.part = self._budget.part(weights[done] / sum(weights[done:]))
+            gather(trying)
+
+    def _try_suspicions(self, trying: Trying) -> None:
+        """Try what is suspected, and look again with each cure."""
         phase = trying.evidence.phase
         if phase is not None:
             self._progress(f"{phase.sentence}:")
         self._progress(RuledOut.of(trying.judgements()))
-        while True:
-            # Cure a proven fault before trying anything else on a sick run.
-            if trying.next_cure() is None:
-                trying.try_suspicions()
-            if trying.next_cure() is None:
-                trying.measure()
-                trying.challenge()
-            cure = trying.next_cure()
-            if cure is None or not self._look_again(trying, cure):
-                break
+        trying.try_suspicions()
+        self._follow_cures(trying)
+
+    def _challenge(self, trying: Trying) -> None:
+        """Try what seems sound so far with the standing battery."""
+        if trying.next_cure() is None:
+            trying.measure()
+            trying.challenge()
+        self._follow_cures(trying)
         trying.try_one_batch()
 
-    def _trying(self, present: int, part: Budget) -> Trying:
+    def _follow_cures(self, trying: Trying) -> None:
+        """Cure a proven fault before trying anything else on a sick run."""
+        while (cure := trying.next_cure()) is not None and self._look_again(trying, cure):
+            if trying.next_cure() is None:
+                trying.try_suspicions()
+
+    def _trying(self, present: int, *, does_again: bool) -> Trying:
         """What makes the trials of a phase."""
         looks = self._phases[present]
         first, phase = self._phases[0][0].evidence, looks[0].evidence.phase
@@ -112,13 +135,14 @@ class Examination:
             self._executor,
             self._request,
             self._causes,
-            self._battery,
+            () if does_again else self._battery,
             self._progress,
             looks,
             budget=self._budget,
-            part=part,
-            earlier=sum(map(len, self._phases[:present])),
+            part=self._budget,
+            earlier=present * MAX_LOOKS,
             lead=phase.first * usual_seconds(first) * LEAD_TIMES if phase is not None else 0.0,
+            does_again=does_again,
             made=self._made,
         )
 

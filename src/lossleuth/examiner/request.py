@@ -64,9 +64,9 @@ class Budget:
         """Whether no run of the program goes on."""
         return time.monotonic() >= self.runs_until
 
-    def part(self, of: int) -> Budget:
-        """One of so many equal parts of what is left; of one part, all of it as it is."""
-        return self if of == 1 else Budget(max(0.0, self.left) / of)
+    def part(self, share: float) -> Budget:
+        """A share of what is left; of all that is left, the budget itself."""
+        return self if share >= 1 else Budget(max(0.0, self.left) * share)
 
     def has(self, share: float) -> bool:
         """Whether more than this share of it is left.

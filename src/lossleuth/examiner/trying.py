@@ -27,12 +27,13 @@ from lossleuth.judge.choosing import (
 )
 from lossleuth.judge.judge import Circumstances, judge_look, judge_looks
 from lossleuth.judge.judging import Judgements, harmful, trials_wanted
-from lossleuth.judge.learning import OVERFIT
+from lossleuth.judge.learning import OVERFIT, learning
 from lossleuth.observe.launch.executor import Executor
 from lossleuth.types.cause import Cause
 from lossleuth.types.challenge import Challenge
 from lossleuth.types.change import Change, Effect
 from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status
 
 # Shares of the budget that must be left for a trial, a longer one, and a look with a cure.
 TRIAL_SHARE, LONGER_SHARE, LOOK_SHARE = 0.1, 0.3, 0.25
@@ -53,9 +54,11 @@ class Trying:
     # For all of the examination, and for this phase of it.
     budget: Budget
     part: Budget
-    # How many looks were taken at earlier phases, and seconds that it takes to come to this one.
+    # Number of its first trials, and seconds that it takes to come to this phase.
     earlier: int = 0
     lead: float = 0.0
+    # Whether this phase does again what an earlier one did.
+    does_again: bool = False
     # Finished runs of all trials, of other phases too.
     made: Runs = field(default_factory=dict)
 
@@ -77,6 +80,16 @@ class Trying:
     def judgements(self) -> Judgements:
         """What the last look says."""
         return judge_look(self.causes, self.evidence, self.circumstances)
+
+    @property
+    def learns(self) -> bool:
+        """Whether the run, as it is, is known to learn."""
+        return bool(learning(self.looks[0].evidence).learns)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether a fault was proven."""
+        return any(j.status is Status.PROVEN for j in self.judgements().values())
 
     def next_cure(self) -> Change | None:
         """The cure of a proven fault with which the program was not looked at yet."""
@@ -129,8 +142,9 @@ class Trying:
 
     def measure(self) -> None:
         """Train references on the batches of a run that seems sound."""
-        # Who wants no trials wants the quick answer.
-        wanted = self.request.trials and self._seems_sound
+        # Who wants no trials wants the quick answer; a phase that does another's work again is
+        # compared with that.
+        wanted = self.request.trials and not self.does_again and self._seems_sound
         if not wanted or not self.part.has(LOOK_SHARE):
             return
         first = self.looks[0]

@@ -94,6 +94,7 @@ class ReportedNumber(Finding):
 
     place: str | None
     cosine: float | None
+    value: float | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,11 @@ class Leaks(Finding):
     by_code: bool = False
     # Where the input is lost, if it is ignored.
     lost_places: tuple[str, ...] = ()
+    # Where earlier tokens are lost on their way to later positions, if none gets there.
+    past_places: tuple[str, ...] = ()
+    # Where one same token is looked up for every position of every text, though other texts are
+    # there, and goes through trained layers before it meets them.
+    constant_places: tuple[str, ...] = ()
     # Rounding floor: other tokens may change how a kernel splits its work.
     floor: float = 1e4 * 2.0**-52
     # Nats that a position loses when the tokens after it are replaced, and a text when others are.
@@ -58,5 +63,9 @@ class Softmaxes(Finding):
     crossed: tuple[tuple[str | None, int | None], ...]
     # The axis of the loss's softmax, if targets are picked along another one.
     picked_elsewhere: bool = False
+    # Where a log-softmax was taken whose targets are shares along another axis.
+    across_targets: str | None = None
+    # The share of the targets' sums along that softmax's axis that are 1.
+    targets_in_place: float | None = None
     # Where the softmax before that one was taken, if there is one.
     inner_place: str | None = None

@@ -22,6 +22,14 @@ class UpdateTruth(Finding):
 
 
 @dataclass(frozen=True)
+class Undone(Finding):
+    """The share of a step's update that is taken back before the next step begins, and where."""
+
+    share: float
+    places: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class GradientEdits(Finding):
     """The factor that most gradients were multiplied by, and those that went another way."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from lossleuth.causes.reasoning import MIN_EFFECT_NATS
 from lossleuth.judge.judging import Judgements
 from lossleuth.judge.verdict import PhaseVerdict
 from lossleuth.types.evidence import Evidence
@@ -16,6 +19,10 @@ WORST_FIRST = (
     *(Status.PROVEN, Status.SUSPECTED, Status.BENIGN),
     *(Status.ERRORED, Status.UNTESTED, Status.REFUTED),
 )
+# The share of a phase's losses, at its end, by which it is compared with another.
+LAST = 0.1
+# Nats by which two first losses of models that were drawn alike may differ. Picked by hand.
+MAX_APART_NATS = 0.5
 
 
 def grouped(looks: Sequence[Evidence]) -> list[list[Evidence]]:
@@ -42,6 +49,31 @@ def why_not_judged(look: Evidence, others: Sequence[Evidence]) -> str | None:
                 "trains by the same lines"
             )
     return None
+
+
+def does_again(look: Evidence, earlier: Sequence[Evidence]) -> Phase | None:
+    """An earlier phase that began and did the same and came no further, as another seed does.
+
+    What that one stood of challenges, this one need not stand again.
+    """
+    return next((other.phase for other in earlier if _is_same_work(look, other)), None)
+
+
+def _is_same_work(look: Evidence, other: Evidence) -> bool:
+    same_lines = _kinds(look) == _kinds(other) != set()
+    same_model = list(look.sizes) == list(other.sizes)
+    same_rule = look.settings.groups == other.settings.groups and math.isclose(
+        max(look.learning_rates, default=0.0), max(other.learning_rates, default=0.0)
+    )
+    if not (same_lines and same_model and same_rule and look.losses and other.losses):
+        return False
+    begins_alike = abs(look.losses[0] - other.losses[0]) <= MAX_APART_NATS
+    return begins_alike and _end(look) <= _end(other) + MIN_EFFECT_NATS
+
+
+def _end(look: Evidence) -> float:
+    """The mean loss at the end of a phase."""
+    return statistics.fmean(look.losses[-max(1, int(LAST * len(look.losses))) :])
 
 
 def in_phase(judgements: Mapping[str, Judgement], phase: Phase) -> Judgements:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lossleuth.causes.rewritten import rewritten
-from lossleuth.findings.model import Leaks
 from lossleuth.judge.challenging import gains, unchallenged
 from lossleuth.judge.judging import Judgements
 from lossleuth.judge.yardstick import Comparison, compared
@@ -18,13 +17,6 @@ from lossleuth.types.judgement import Status
 OPEN = (Status.UNTESTED, Status.ERRORED)
 # Reasons of one kind that are told in full.
 MAX_TOLD = 3
-# Texts of so many positions have something to be looked back at.
-MIN_LENGTH = 3
-# A bigram model by design is a table, or an embedding and a last layer: so many tensors at most.
-MAX_BIGRAM_TENSORS = 3
-
-# Findings that are looked at here.
-READS = (Leaks,)
 
 
 def shortcomings(
@@ -40,24 +32,9 @@ def shortcomings(
     return [
         *behind,
         *held_back,
-        *_no_context(evidence),
         *_rewritten(evidence),
         *_open_questions(causes, known, evidence),
         *_not_tried(battery, evidence),
-    ]
-
-
-def _no_context(evidence: Evidence) -> list[str]:
-    """That no token reaches another position, in a model that is more than a table of pairs."""
-    known = [x for x in evidence.all(Leaks) if x.reach is not None and x.length >= MIN_LENGTH]
-    if not known or any(leaks.reach for leaks in known):
-        return []
-    if len(evidence.sizes) <= MAX_BIGRAM_TENSORS:
-        return []
-    before = known[-1].length - 1
-    return [
-        f"only the token at a position itself reaches its logits, on all of {len(known)} recorded "
-        f"steps, and none of the {before} before it: sound in a bigram model, and in no other"
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from lossleuth.judge.blind_spots import drop_blind
-from lossleuth.judge.by_phase import grouped, in_phase, why_not_judged, worst
+from lossleuth.judge.by_phase import does_again, grouped, in_phase, why_not_judged, worst
 from lossleuth.judge.challenging import gains
 from lossleuth.judge.health import shortcomings
 from lossleuth.judge.judging import (
@@ -68,37 +68,25 @@ def judge(
     seen, steps = reach(last), steps_made(last)
     headroom = tuple(gain for first in firsts for gain in gains(battery, first))
     behind = furthest_behind(firsts)
+    phases: list[PhaseVerdict] = []
     if len(groups) == 1 and last.phase is None:
         status, known, order, notes = _judge_alone(causes, looks, circumstances, battery)
-        notes = (*_blindness(last), *notes, seen.sentence(steps))
-        return Verdict(
-            status,
-            known,
-            order,
-            steps,
-            seconds,
-            notes,
-            reach=seen,
-            headroom=headroom,
-            yardstick=behind,
-        )
-    judged, told = _judge_phases(causes, groups, circumstances, battery)
-    known = worst(judged)
-    status = min((part.status for part in judged), key=WORST.index)
-    # The answer first: that of the worst phase.
-    first_of_all = sorted(judged, key=lambda part: WORST.index(part.status))
-    notes = (*_blindness(last), *(note for part in first_of_all for note in part.notes))
-    notes = (*notes, *told, seen.sentence(steps))
-    order = ranked(causes, known)
+    else:
+        phases, told = _judge_phases(causes, groups, circumstances, battery)
+        known = worst(phases)
+        # The answer first: that of the worst phase.
+        worst_first = sorted(phases, key=lambda part: WORST.index(part.status))
+        status, order = worst_first[0].status, ranked(causes, known)
+        notes = (*(note for part in worst_first for note in part.notes), *told)
     return Verdict(
         status,
         known,
         order,
         steps,
         seconds,
-        notes,
+        (*_blindness(last), *notes, seen.sentence(steps)),
         reach=seen,
-        phases=tuple(judged),
+        phases=tuple(phases),
         headroom=headroom,
         yardstick=behind,
     )
@@ -107,6 +95,15 @@ def judge(
 def judged_phases(firsts: Sequence[Evidence]) -> list[int]:
     """Which of the first looks at each phase are judged; the others are only told."""
     return [i for i, look in enumerate(firsts) if why_not_judged(look, firsts) is None]
+
+
+def challenged_phases(firsts: Sequence[Evidence]) -> list[int]:
+    """Those of them that are challenged: the others do again what one of these has done."""
+    found: list[int] = []
+    for i in judged_phases(firsts):
+        if does_again(firsts[i], [firsts[j] for j in found]) is None:
+            found.append(i)
+    return found
 
 
 def _judge_phases(
@@ -119,6 +116,7 @@ def _judge_phases(
     firsts = [group[0] for group in groups]
     judged: list[PhaseVerdict] = []
     told: list[str] = []
+    challenged: list[Evidence] = []
     for group in groups:
         phase = group[0].phase
         assert phase is not None
@@ -126,7 +124,14 @@ def _judge_phases(
         if reason is not None:
             told.append(f"{phase.sentence}: {reason}")
             continue
-        status, known, order, notes = _judge_alone(causes, group, circumstances, battery)
+        done_before = does_again(group[0], challenged)
+        taken = battery if done_before is None else ()
+        status, known, order, notes = _judge_alone(causes, group, circumstances, taken)
+        if done_before is None:
+            challenged.append(group[0])
+        else:
+            known_as = f"it does what phase {done_before.number} did, whose challenges stand for it"
+            notes = (*notes, known_as)
         if status == "healthy" and not group[0].recorded:
             # Its loss falls, and nothing else is known of it.
             status, notes = "cannot_tell", (*notes, "no step of it was recorded")

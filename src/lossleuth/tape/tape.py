@@ -118,6 +118,8 @@ class Tape:
     layouts: dict[int, Layout] = field(default_factory=dict)
     # Tensors that no recorded operation has made; the tape keeps them alive.
     leaves: dict[int, Tensor] = field(default_factory=dict)
+    # Tensors that asked for a gradient when an operation took them: they may be frozen later.
+    asked: set[int] = field(default_factory=set)
     # Their memory at that time: `.data = ...` gives a tensor other memory.
     contents: dict[int, Tensor] = field(default_factory=dict)
     # Their values, where they were overwritten since.
@@ -166,10 +168,14 @@ class Tape:
 
     @property
     def parameters(self) -> dict[int, Tensor]:
-        """Leaves that require a gradient; one that was overwritten goes by its latest number."""
+        """Leaves that ask for a gradient; one that was overwritten goes by its latest number."""
         if self._parameters is not None:
             return self._parameters
-        latest = {id(t): i for i, t in self.leaves.items() if t.requires_grad and t.is_leaf}
+        latest = {
+            id(t): i
+            for i, t in self.leaves.items()
+            if (i in self.asked or t.requires_grad) and t.is_leaf
+        }
         return {i: self.leaves[i] for i in latest.values()}
 
     @contextmanager

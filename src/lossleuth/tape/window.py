@@ -68,6 +68,8 @@ class Window:
 
     step: int
     tape: Tape
+    # Whether its beginning, an evaluation that was too long, was dropped.
+    is_partial: bool = False
     backwards: list[Backward] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)

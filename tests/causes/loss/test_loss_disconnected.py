@@ -11,6 +11,7 @@ from evidence import BACKWARD, UPDATE, alternating, check_refuted, check_trial, 
 from lossleuth.causes.loss.loss_disconnected import CAUSE, CURE, judge
 from lossleuth.findings.finding import Finding
 from lossleuth.findings.gradient import LogitGradient, ReportedNumber
+from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.no_autograd import HandGradient
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Where
@@ -82,3 +83,30 @@ def test_without_a_number_that_is_read_it_is_untested(found: Sequence[Finding]) 
 def test_a_script_that_reads_nothing_may_be_healthy_without_it() -> None:
     assert CAUSE.is_core(seen(*read(0.5)))
     assert not CAUSE.is_core(seen())
+
+
+def beside(cosine: float, *losses: float) -> Evidence:
+    """A term that is read and followed, and beside it the cross-entropy."""
+    steps = [
+        [*read(1.0), ReportedNumber("train.py:31", cosine, loss), TrueLoss(loss, 96, 96, 1.0)]
+        for loss in losses
+    ]
+    known = alternating(*steps)
+    return replace(known, steps=[replace(step, unigram=3.4) for step in known.steps])
+
+
+def test_a_cross_entropy_that_stands_still_beside_a_term_that_is_followed_is_suspected() -> None:
+    left = beside(0.08, 3.96, 3.95, 3.96)
+    check_trial(judge, left, [CURE], BACKWARD)
+    assert "cosine of 0.080" in judge(left).because
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [beside(0.9, 3.96, 3.95, 3.96), beside(0.08, 3.96, 3.5, 3.2), beside(0.08, 3.96)],
+    ids=["it is followed", "it falls", "it was read once"],
+)
+def test_a_term_beside_a_cross_entropy_that_is_followed_or_learnt_is_sound(
+    evidence: Evidence,
+) -> None:
+    check_refuted(judge(evidence), "1.0000")

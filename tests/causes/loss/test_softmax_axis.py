@@ -24,6 +24,7 @@ NEXT = Alignment(1, {1: 1.0}, supervised=512, targets=512)
     ("given", "where", "words"),
     [
         ({"picked_elsewhere": True}, LOSS, "another axis"),
+        ({"across_targets": "train.py:18", "targets_in_place": 0.03}, LOSS, "3% of them"),
         ({"classes_in_place": 0.125}, LOSS, "12.5%"),
         ({"crossed": (("model.py", 31),)}, Where("model.py", 31), "summed over"),
     ],

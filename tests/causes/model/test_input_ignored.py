@@ -86,3 +86,14 @@ def test_without_logits_it_is_untested_with_the_reason() -> None:
     unknown = Leaks(None, None, None, None, untested="no rows")
     check_untested(CAUSE.judged(seen(unknown)), "no rows")
     check_untested(CAUSE.judged(seen(*moved(None))), "leaks could not be measured")
+
+
+def test_a_part_that_gets_one_token_on_every_step_is_suspected() -> None:
+    leaks, *rest = moved(1.7)
+    assert isinstance(leaks, Leaks)
+    fed = [replace(leaks, constant_places=("model.py:7",)), *rest]
+    judgement = judge(seen(*fed))
+    assert judgement.status is Status.SUSPECTED
+    assert judgement.where == Where("model.py", 7)
+    assert "all of 3 recorded steps" in judgement.because
+    check_refuted(judge(alternating(fed, moved(1.7))), "expected above 0")

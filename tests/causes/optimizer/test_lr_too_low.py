@@ -10,7 +10,8 @@ from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.optimizer.lr_too_low import CAUSE, CHALLENGE, MIN_GAIN, WANTS, judge
 from lossleuth.findings.loss import TrueLoss
-from lossleuth.findings.update import Coverage
+from lossleuth.findings.recorded_step import RecordedStep
+from lossleuth.findings.update import Coverage, Undone
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
 from lossleuth.types.observed import Ending, FoundIn, Origins, Readings, RunSettings, Step
@@ -137,3 +138,16 @@ def test_weights_that_something_else_writes_to_say_nothing_of_the_rate() -> None
     readings = Readings(weight_rms=sizes, update_rms=[[0.01]] * 20)
     restored = replace(run(STILL), readings=readings, sizes=[8])
     check_untested(judge(restored), "at 7 steps", "something else")
+
+
+def test_updates_that_are_lost_in_rounding_say_nothing_of_the_rate() -> None:
+    readings = Readings(swallowed_share=[[0.2]] * 20, update_rms=[[0.01]] * 20)
+    lossy = replace(run(STILL), readings=readings, sizes=[8])
+    check_untested(judge(tried(lossy, CHALLENGE, 2.0)), "20% of an update", "make up for it")
+
+
+def test_updates_that_are_taken_back_say_nothing_of_the_rate() -> None:
+    still = run(STILL)
+    recorded = [RecordedStep(step, (Undone(0.99),)) for step in (0, 1, 4)]
+    taken_back = tried(replace(still, recorded=recorded), CHALLENGE, 2.0)
+    check_untested(judge(taken_back), "99% of an update is taken back")

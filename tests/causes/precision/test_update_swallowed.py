@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps
+from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen, steps, tried
 
-from lossleuth.causes.precision.update_swallowed import WANTS, judge
+from lossleuth.causes.precision.update_swallowed import WANTS, judge, may_be_cured_by_rate
 from lossleuth.causes.reasoning import MIN_EFFECT_NATS
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status
@@ -52,3 +52,11 @@ def test_at_a_rate_of_zero_there_is_nothing_to_be_lost() -> None:
     readings = Readings(swallowed_share=[[1.0]] * 4, update_rms=[[0.0]] * 4)
     evidence = seen(steps=steps(4, lr=0.0), readings=readings, sizes=[100], parameters=["w"])
     check_untested(judge(evidence), "rate of 0")
+
+
+def test_a_rate_may_make_up_for_what_is_lost_until_that_is_known_to_be_harmless() -> None:
+    fault = lost([0.2, 0.2], [0.2, 0.2])
+    assert "20% of an update" in (may_be_cured_by_rate(fault) or "")
+    assert may_be_cured_by_rate(tried(fault, WANTS[0], 0.5)) is not None
+    assert may_be_cured_by_rate(tried(fault, WANTS[0], 0.0)) is None
+    assert may_be_cured_by_rate(lost([0.0, 0.0])) is None

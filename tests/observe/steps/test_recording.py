@@ -381,3 +381,41 @@ def test_the_first_step_of_a_phase_begins_when_its_model_is_there(
     # Its batch is drawn within the step, its weights before it.
     assert "randint" in kinds[24][0]
     assert not any("uniform" in kind or "normal" in kind for kind in kinds[24])
+
+
+def test_of_a_long_evaluation_before_a_recorded_step_only_the_end_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lossleuth.observe.steps.evaluations.MAX_OPERATIONS", 200)
+    sizes: list[int] = []
+
+    def look(window: Window, memory: RunMemory) -> RecordedStep:
+        sizes.append(len(window.tape.operations))
+        return run_probes(window, memory)
+
+    monkeypatch.setattr("lossleuth.observe.steps.recording.run_probes", look)
+
+    def evaluating() -> list[float]:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Embedding(11, 8), torch.nn.Linear(8, 11))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        tokens, losses = torch.randint(11, (4, 6)), []
+        for _ in range(3):
+            scores = model(tokens[:, :-1]).flatten(0, 1)
+            loss = torch.nn.functional.cross_entropy(scores, tokens[:, 1:].flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            with torch.no_grad():
+                for _ in range(500):
+                    model(tokens)
+        return losses
+
+    bare = evaluating()
+    losses, observer = taped(tmp_path / "run", (1,), program=evaluating)
+    assert losses == bare
+    assert observer.session.failures.count == 0
+    (step,) = found_in(tmp_path / "run")
+    assert truths(step)
+    assert sizes[0] < 400

@@ -80,3 +80,15 @@ def test_seldom_changing_values_are_read_at_the_beginning_of_every_phase() -> No
     wanted.new_phase(999)
     assert wanted.is_sampled(1001) and not wanted.is_sampled(1000 + FIRST_STEPS + 1)
     assert wanted.is_late(1000) and not wanted.is_late(1)
+
+
+def test_the_step_at_which_a_number_will_be_read_is_wanted_where_steps_are_paced() -> None:
+    for pacing, is_wanted in ((Pacing(1000.0), True), (None, False)):
+        wanted = WantedSteps([], pacing)
+        for step in range(100):
+            if step in wanted:
+                wanted.take(step)
+                wanted.over()
+            if step in (59, 79):
+                wanted.read("train.py:9", step)
+        assert (wanted._taken == 99) is is_wanted

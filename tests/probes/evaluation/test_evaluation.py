@@ -53,6 +53,14 @@ def test_a_plain_mean_is_what_it_says_and_the_truth_weighs_tokens_alike() -> Non
     assert measured.true == pytest.approx((24 * first.value + 8 * second.value) / 32, abs=1e-6)
 
 
+def test_an_evaluation_whose_beginning_was_dropped_is_not_whole() -> None:
+    window = evaluated(read_means)
+    for is_partial in (False, True):
+        window.is_partial = is_partial
+        measured = evaluation(window)
+        assert measured is not None and measured.whole is not is_partial
+
+
 def test_a_mean_of_means_weighs_tokens_unevenly() -> None:
     def measure(model: SmallModel) -> None:
         total = sum(shifted_loss(model, tokens) for tokens in held_back())

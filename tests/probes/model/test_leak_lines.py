@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import torch
 from steps import SmallModel, recorded_step
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from lossleuth.probes.model.changed_tokens import ChangedTokens, changed_tokens
-from lossleuth.probes.model.leak_lines import batch_leak_place, future_leak_place, lost_input_place
+from lossleuth.probes.model.leak_lines import (
+    batch_leak_place,
+    future_leak_place,
+    lost_input_place,
+    lost_past_place,
+)
 from lossleuth.tape.roles.roles import find_roles
 from lossleuth.tape.window import Window
 
@@ -88,3 +94,25 @@ def test_where_nothing_is_lost_the_last_product_is_named_and_nobody_asks() -> No
     found = lost_input_place(step_of(window))
     assert found is not None
     assert "steps.py" in found
+
+
+def alone(model: nn.Module, tokens: Tensor) -> Tensor:
+    h = model.get_submodule("tokens")(tokens[:, :-1])
+    past = h.cumsum(1)
+    past = past * torch.zeros(())
+    scores = model.get_submodule("head")(h + past)
+    return F.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def test_the_line_where_the_past_is_lost_is_found() -> None:
+    assert lost_past_place(step_of(recorded_step(alone))) == place(alone, 3)
+
+
+def each_by_itself(model: nn.Module, tokens: Tensor) -> Tensor:
+    h = model.get_submodule("up")(model.get_submodule("tokens")(tokens[:, :-1]))
+    scores = model.get_submodule("head")(model.get_submodule("down")(h))
+    return F.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def test_where_nothing_mixes_positions_no_line_is_named() -> None:
+    assert lost_past_place(step_of(recorded_step(each_by_itself))) is None

@@ -136,3 +136,14 @@ def test_without_an_update_there_is_nothing_to_compare() -> None:
     finally:
         recorder.stop()
     assert coverage(recorder.window) is None
+
+
+def test_what_is_frozen_once_the_step_was_made_was_not_frozen_in_it() -> None:
+    """A teacher, say, whose last step is looked at when the student's first begins."""
+    window = recorded_step()
+    for leaf in window.tape.leaves.values():
+        if leaf.is_floating_point():
+            leaf.requires_grad_(False)
+    later = coverage(window)
+    assert later is not None
+    assert (later.frozen, later.frozen_share, later.missing) == ((), 0.0, ())

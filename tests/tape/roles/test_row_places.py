@@ -21,7 +21,8 @@ from loss_layouts import (
     padded,
     step_of,
 )
-from torch import Tensor
+from steps import VOCABULARY, recorded_step
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossleuth.tape.replay.errors import CannotReplay
@@ -92,3 +93,38 @@ def test_rows_that_belong_to_no_position_are_named() -> None:
 
     with pytest.raises(CannotReplay, match="one row of logits for each token"):
         places(step_of(pairs))
+
+
+@pytest.mark.parametrize("ahead", [2, 3])
+def test_a_head_that_predicts_ahead_stands_right_before_its_targets(ahead: int) -> None:
+    """Tokens are looked up beyond those that there are logits for."""
+    tokens = torch.randint(VOCABULARY, (3, 9))
+
+    def loss(model: nn.Module, _: Tensor) -> Tensor:
+        length = tokens.shape[1] - ahead
+        h = model.get_submodule("tokens")(tokens)
+        h = h[:, :length] + h[:, ahead - 1 : ahead - 1 + length]
+        scores = model.get_submodule("head")(h)
+        return F.cross_entropy(scores.flatten(0, 1), tokens[:, ahead:].flatten())
+
+    window = recorded_step(loss)
+    roles = find_roles(window)
+    assert roles is not None
+    places = row_places(window, roles, tokens).reshape(3, -1)
+    wanted = torch.arange(ahead - 1, 8) + 9 * torch.arange(3)[:, None]
+    assert torch.equal(places, wanted)
+
+
+def test_rows_that_neither_tokens_nor_targets_tell_of_have_no_place() -> None:
+    tokens, targets = torch.randint(VOCABULARY, (3, 9)), torch.randint(VOCABULARY, (3, 7))
+
+    def loss(model: nn.Module, _: Tensor) -> Tensor:
+        h = model.get_submodule("tokens")(tokens)
+        scores = model.get_submodule("head")(h[:, :7] + h[:, 2:])
+        return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+
+    window = recorded_step(loss)
+    roles = find_roles(window)
+    assert roles is not None
+    with pytest.raises(CannotReplay, match="not one row of logits"):
+        row_places(window, roles, tokens)

@@ -9,7 +9,8 @@ Why training fails
 
 How it is judged
     The gradient of every number that the user's code reads is compared with that of what is
-    differentiated. Where none points the same way, a trial follows the plain cross-entropy of the
+    differentiated. Where none points the same way, or the cross-entropy is among them, does not
+    point that way and stands still, a trial follows the plain cross-entropy of the
     model's own logits instead, over paired seeds: proven if the true loss is lower then.
 
 How to fix
@@ -29,10 +30,13 @@ from lossleuth.causes.reasoning import (
     backward_place,
     decided_by_trial,
     finite,
+    true_losses,
+    unigram,
     update_place,
     where_of,
 )
 from lossleuth.findings.gradient import LogitGradient, ReportedNumber
+from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.no_autograd import HandGradient
 from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
@@ -43,6 +47,8 @@ MIN_COSINE = Limit(0.5, "cosine of the two gradients above which they agree")
 MIN_BEST_COSINE = Limit(0.75, "cosine on a single step above which losses take turns")
 MAX_OPPOSITE = Limit(-0.99, "cosine below which the two gradients are opposites")
 ROUNDING = Limit(1e-6, "error of a cosine that rounding alone could make")
+SAME_NUMBER = Limit(1e-3, "relative difference up to which a number that is read is the true loss")
+MIN_READ = Limit(2, "fewest recorded steps at which the true loss is read, to be left behind")
 CURE = Change.of("follow_cross_entropy")
 
 
@@ -68,7 +74,10 @@ def judge(evidence: Evidence) -> Judgement:
     if max(cosines) > MIN_BEST_COSINE:
         # Programs that take turns between losses follow each of them at times.
         cosine = max(cosines)
-    if cosine > MIN_COSINE or cosine < MAX_OPPOSITE:
+    left = _left_behind(evidence)
+    if left:
+        read, cosine = left, statistics.median(cosine for cosine, _ in left)
+    elif cosine > MIN_COSINE or cosine < MAX_OPPOSITE:
         agreed = "agree" if cosine > 0 else "are opposites, which is ascent"
         return refuted(
             f"the gradient of what is read and of what is followed {agreed} (cosine {cosine:.4f}, "
@@ -88,6 +97,29 @@ def judge(evidence: Evidence) -> Judgement:
         remedy="Differentiate the loss that is reported.",
     )
     return decided_by_trial(evidence, fault, [CURE])
+
+
+def _left_behind(evidence: Evidence) -> list[tuple[float, str | None]]:
+    """The readings of a cross-entropy that stands still and is not followed; none if there is none.
+
+    Another number that is read may be followed: that of a term beside it.
+    """
+    found, known = [], true_losses(evidence)
+    floor = unigram(evidence)
+    losses = dict(known)
+    for step in evidence.recorded:
+        loss = losses.get(step.step)
+        for number in step.all(ReportedNumber):
+            if loss is None or number.value is None or number.cosine is None:
+                continue
+            if math.isclose(number.value, loss, rel_tol=SAME_NUMBER):
+                found.append((number.cosine, number.place))
+    if len(found) < MIN_READ or floor is None:
+        return []
+    if min(loss for _, loss in known) < max(floor, known[0][1]) - MIN_EFFECT_NATS:
+        # It is learnt, whatever is followed.
+        return []
+    return found if max(abs(cosine) for cosine, _ in found) < MIN_COSINE else []
 
 
 def _read(evidence: Evidence) -> list[tuple[float, str | None]]:
@@ -115,8 +147,17 @@ CAUSE = Cause(
     "the loss that is read is not the one that is followed",
     judge,
     # Any of them is enough.
-    uses=(ReportedNumber, HandGradient, LogitGradient),
-    limits=(MIN_COSINE, MIN_BEST_COSINE, MAX_OPPOSITE, ROUNDING, MIN_EFFECT_NATS),
+    uses=(ReportedNumber, HandGradient, LogitGradient, TrueLoss),
+    limits=(
+        MIN_COSINE,
+        MIN_BEST_COSINE,
+        MAX_OPPOSITE,
+        ROUNDING,
+        SAME_NUMBER,
+        MIN_READ,
+        MIN_EFFECT_NATS,
+    ),
+    relies_on=("lookups",),
     overlaps=("ascent",),
     changes_printed_loss=True,
     is_core=_reads_a_number,

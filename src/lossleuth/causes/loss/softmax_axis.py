@@ -10,7 +10,8 @@ Why training fails
 
 How it is judged
     Class numbers are sent through the very operations that the logits went through, and must arrive
-    in order along the axis of the softmax, which must be the axis that targets pick along. Weights
+    in order along the axis of the softmax, which must be the axis that targets pick along, and
+    along which targets that are shares, such as one-hot rows or a teacher's, sum to 1. Weights
     inside the model that sum to 1 along one axis and are summed over another count where positions
     or rows see what they must not see: weights over features may be meant that way.
 
@@ -73,6 +74,13 @@ def _fault(found: Softmaxes, *, leaking: bool) -> tuple[str, float, Where | None
     place, kept = where_of(found.place), found.classes_in_place
     if found.picked_elsewhere:
         return "Targets pick along another axis than the loss's softmax is taken over", 0.0, place
+    along = found.targets_in_place
+    if found.across_targets is not None and along is not None and along < 1:
+        what = (
+            f"Targets are shares that sum to 1 along another axis: along that of the loss's "
+            f"softmax, {along:.0%} of them do (100 %)"
+        )
+        return what, along, where_of(found.across_targets)
     if kept is not None and kept < 1:
         what = (
             f"Only {kept:.1%} of the classes arrive at the loss where the logits had them (100 %)"

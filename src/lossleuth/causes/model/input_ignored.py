@@ -10,13 +10,15 @@ Why training fails
 How it is judged
     Tokens are changed where the program looks them up, and the step is replayed in float64: not one
     logit moves at the changed position, although logits differ from class to class. Proven by that
-    alone, if it is so on every recorded step.
+    alone, if it is so on every recorded step. Suspected where a part of the model, such as an
+    encoder, gets one same token at every position while the rest gets the text.
 
 How to fix
     Follow the output of the embedding through the model and see where it is lost.
 
 When this verdict is wrong
-    It has no known exception.
+    A decoder that starts from nothing but masks, and looks at the text later, gets one same token
+    by design; that is why it is only suspected.
 """
 
 from __future__ import annotations
@@ -52,6 +54,8 @@ def judge(evidence: Evidence) -> Judgement:
     if not varied and all(own <= leaks.floor for own, leaks, _ in moves):
         return untested("logits do not differ from class to class, or their spread is not known")
     if not varied or len(ignoring) < len(varied):
+        if (fed := _fed_one_token(evidence)) is not None:
+            return fed
         largest = max(own for own, _, _ in moves)
         return refuted(f"changing a token moves its own logits by {largest:.2g}, expected above 0")
     losses, floor = true_losses(evidence), unigram(evidence)
@@ -100,6 +104,26 @@ def _constant(evidence: Evidence) -> Judgement | None:
         _loss_place(evidence),
         Wrongness("different tokens in a batch", 1.0, float(targets), 0.0),
         remedy="See how the indices of the embedding are made.",
+    )
+
+
+def _fed_one_token(evidence: Evidence) -> Judgement | None:
+    """Whether a part of the model gets the same token everywhere, and the rest gets the text."""
+    known = evidence.all(Leaks)
+    fed = [leaks for leaks in known if leaks.constant_places]
+    if len(fed) < max(2, len(known)):
+        return None
+    because = (
+        f"A part of the model gets one same token at every position of every text, on all of "
+        f"{len(fed)} recorded steps, and takes it through trained layers by itself: what that part "
+        "makes of the input is the same for every text."
+    )
+    return Judgement(
+        Status.SUSPECTED,
+        because,
+        first_place(place for leaks in fed for place in leaks.constant_places),
+        Wrongness("different tokens at the input of a part", 1.0, 2.0, 0.0),
+        remedy="See whether that part is meant to get the text.",
     )
 
 

@@ -16,7 +16,8 @@ How it is judged
     is not the gradient times one number, the rule may be at fault instead: then it is suspected.
     Where every gradient that is used is exactly 0, no rate makes an update: then it is refuted.
     Where weights move by more than their updates, something else writes to them: then a higher rate
-    may only make up for that, and the cause is untested.
+    may only make up for that, and the cause is untested; so it is where updates are lost in the
+    rounding of the weights, or taken back.
 
 How to fix
     Take the rate that the trial found better.
@@ -31,6 +32,9 @@ import math
 from dataclasses import replace
 
 from lossleuth.causes.edits import rescaled_rate
+from lossleuth.causes.optimizer.update_undone import MIN_SHARE as MIN_UNDONE
+from lossleuth.causes.optimizer.update_undone import share_undone
+from lossleuth.causes.precision.update_swallowed import MIN_LOST_SHARE, may_be_cured_by_rate
 from lossleuth.causes.reasoning import (
     covers_run,
     decided_by_trial,
@@ -46,7 +50,7 @@ from lossleuth.causes.reasoning import (
 from lossleuth.causes.rewritten import LIMITS as REWRITTEN_LIMITS
 from lossleuth.causes.rewritten import rewritten
 from lossleuth.findings.loss import TrueLoss
-from lossleuth.findings.update import Coverage
+from lossleuth.findings.update import Coverage, Undone
 from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
@@ -101,6 +105,15 @@ def judge(evidence: Evidence) -> Judgement:
         return untested(
             f"weights moved by more than their updates at {len(writes)} steps: something else "
             "writes to them, and longer steps may only make up for it"
+        )
+    lost = may_be_cured_by_rate(evidence)
+    if lost:
+        return untested(lost)
+    undone = share_undone(evidence.all(Undone))
+    if undone >= MIN_UNDONE:
+        return untested(
+            f"{undone:.0%} of an update is taken back before the next step begins: longer steps "
+            "may only make up for it"
         )
     if evidence.ending.how == "stopped" and _warms_up(rates):
         return untested(f"the rate is still rising, at {rates[-1]:.3g}, where the run was stopped")
@@ -185,7 +198,7 @@ CAUSE = Cause(
     Stage.OPTIMIZER,
     "steps are too small to learn in the run",
     judge,
-    uses=(TrueLoss, Coverage),
+    uses=(TrueLoss, Coverage, Undone),
     limits=(
         MIN_LOSSES,
         MIN_WINDOW,
@@ -199,6 +212,8 @@ CAUSE = Cause(
         MAX_PROGRESS,
         MIN_ALIKE,
         MIN_UNLIKE,
+        MIN_LOST_SHARE,
+        MIN_UNDONE,
         *REWRITTEN_LIMITS,
     ),
     overlaps=("loss_scale", "clip_too_tight", "schedule_too_fast", "lr_zero", "dead_network"),

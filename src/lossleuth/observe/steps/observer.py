@@ -242,6 +242,7 @@ class Observer:
             place = reading_place(caller)
             if place is not None:
                 self._window.read(value, place)
+                self.recording.wanted.read(place, self.steps)
 
     @guarded
     def model_called(self) -> None:

@@ -58,13 +58,14 @@ class Pacing:
         self._first, self._last = first, min(self._last, first - 1)
         self._in_phase = 0
 
-    def is_due(self, step: int, now: float) -> bool:
-        """Whether to record a step that begins now."""
+    def is_due(self, step: int, now: float, *, asked: bool = False) -> bool:
+        """Whether to record a step that begins now; one that is asked for, if it can be paid."""
         if self._began is None:
             self._began = self._last_ended = now
         if step <= self._last or len(self._prices) >= MOST:
             return False
-        return self._is_wanted(step, now) and self._is_affordable(now - self._began)
+        wanted = asked or self._is_wanted(step, now)
+        return wanted and self._is_affordable(now - self._began)
 
     def begin(self, step: int | None, now: float) -> None:
         """A step is being recorded, or something else that costs time."""

@@ -320,9 +320,12 @@ class Recording:
                 return
             window = self._recorder.window
             looked_at = self.wanted.is_looked_at(window.step)
-            if not looked_at and self.evaluations.is_too_long(window):
-                self._pause()
-                return
+            if self.evaluations.is_too_long(window):
+                if not looked_at:
+                    self._pause()
+                    return
+                # The step itself is wanted, and still to come.
+                self._recorder.begin_anew()
         if id(module) not in self._names:
             self._names |= {id(m): name or type(m).__name__ for name, m in module.named_modules()}
         name = self._names[id(module)]

@@ -8,6 +8,7 @@ from time import perf_counter
 
 from lossleuth.observe.sampling import is_sampled
 from lossleuth.observe.steps.pacing import Pacing
+from lossleuth.observe.steps.reading_rhythm import ReadingRhythm
 
 # What begins fewer steps after something else belongs to that: optimizers are made and first used
 # one after the other. Eight are the fewest that are judged (`types/phases.py`).
@@ -31,6 +32,9 @@ class WantedSteps:
         self._looked_at = set(self._steps)
         self._pacing = pacing
         self._phases = 0
+        self._rhythm = ReadingRhythm()
+        # The last step whose recording was begun.
+        self._taken = -1
         # The step that began what is trained now, as far as that is known.
         self.phase_first = 0
         # From which on all are recorded.
@@ -71,6 +75,7 @@ class WantedSteps:
     def take(self, step: int) -> None:
         """Called when a step is being recorded."""
         self._steps.discard(step)
+        self._taken = step
         if self._pacing is not None:
             if self._is_due(step):
                 self._looked_at.add(step)
@@ -86,5 +91,12 @@ class WantedSteps:
         if self._pacing is not None:
             self._pacing.end(perf_counter())
 
+    def read(self, line: str, step: int) -> None:
+        """Called when a line of the program reads a number in a step."""
+        if self._pacing is not None:
+            self._rhythm.read(line, step, recorded=step == self._taken)
+
     def _is_due(self, step: int) -> bool:
-        return self._pacing is not None and self._pacing.is_due(step, perf_counter())
+        if self._pacing is None:
+            return False
+        return self._pacing.is_due(step, perf_counter(), asked=self._rhythm.is_due(step))

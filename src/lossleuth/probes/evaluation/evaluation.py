@@ -45,7 +45,8 @@ def evaluation(window: Window) -> Evaluation | None:
     if not batches:
         if found.problem is None and not guessed:
             return None
-        whole, problem = found.problem is None, found.problem
+        problem = found.problem
+        whole = problem is None and not window.is_partial
         return Evaluation(0, None, 0, [], guessed, whole=whole, untested=problem)
     metrics: dict[tuple[str | None, bool, int], Metric] = {}
     truths: dict[int, tuple[float, float, int]] = {}
@@ -70,7 +71,7 @@ def evaluation(window: Window) -> Evaluation | None:
         count,
         list(metrics.values()),
         guessed,
-        whole=found.whole,
+        whole=found.whole and not window.is_partial,
         untested=found.problem,
     )
 

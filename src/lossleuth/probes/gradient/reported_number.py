@@ -57,18 +57,19 @@ def reported_numbers(window: Window) -> list[ReportedNumber]:
         if not _has_graph(tape, read.tensor, read.at):
             continue
         place = None if read.place is None else str(read.place)
+        value = float(read.value) if isinstance(read.value, int | float) else None
         if _moved_from(makers, read.tensor) in followed_from:
-            found.append(ReportedNumber(place, 1.0))
+            found.append(ReportedNumber(place, 1.0, value))
             continue
         try:
             own = _gradient(tape, last, [read.tensor], read.at)
         except CannotReplay as reason:
             if _depends(tape, read.tensor, read.at):
-                found.append(ReportedNumber(place, None, untested=str(reason)))
+                found.append(ReportedNumber(place, None, value, untested=str(reason)))
             continue
         cosines = [_cosine(own, other) for other in followed if len(other) == len(own)]
         if cosines and float(own.norm()):
-            found.append(ReportedNumber(place, max(cosines)))
+            found.append(ReportedNumber(place, max(cosines), value))
     return found
 
 

@@ -63,19 +63,58 @@ def lost_input_place(step: ChangedTokens) -> str | None:
         before, after = (_sums(step, given) for given in (tokens, changed))
     except CannotReplay:
         return None
-    makers = step.window.tape.makers()
     moved = {i for i, value in before.items() if i in after and value != after[i]}
+    return _end_of_way(step, moved)
+
+
+def _end_of_way(step: ChangedTokens, moved: set[int]) -> str | None:
+    """The operation next to the logits that takes a tensor that moved, where they did not."""
+    makers = step.window.tape.makers()
     waiting = [part.logits for part in step.roles.parts if part.logits is not None]
     seen = set(waiting)
     while waiting:
         operation = makers.get(waiting.pop(0))
         if operation is None:
             continue
-        if moved & set(operation.inputs) and operation.name not in _CONSTANT:
+        if not moved.isdisjoint(operation.inputs) and operation.name not in _CONSTANT:
             return _told(operation)
         waiting += [i for i in operation.inputs if i not in seen]
         seen.update(operation.inputs)
     return None
+
+
+def lost_past_place(step: ChangedTokens) -> str | None:
+    """The operation on the way to later logits that earlier tokens enter and do not leave."""
+    tokens = step.tokens
+    middle = max(1, tokens.shape[1] // 2)
+    changed = tokens.clone()
+    changed[:, :middle] = others_than(tokens, tokens[:, :middle])
+    try:
+        before, after = (_later_sums(step, given, middle) for given in (tokens, changed))
+    except CannotReplay:
+        return None
+    moved = {i for i, value in before.items() if i in after and value != after[i]}
+    return _end_of_way(step, moved)
+
+
+def _later_sums(step: ChangedTokens, tokens: Tensor, middle: int) -> dict[int, float]:
+    """What was made at later positions, a number for each tensor that has positions."""
+    found: dict[int, float] = {}
+    length = tokens.shape[1]
+
+    def each(
+        operation: Operation, _args: tuple[Any, ...], result: Any, _low: Callable[[], Any]
+    ) -> None:
+        for number, made in zip(operation.outputs, tensors_in(result), strict=False):
+            if number is None or not made.is_floating_point() or length not in made.shape:
+                continue
+            rows = made.detach().movedim(list(made.shape).index(length), 0)[middle:].double()
+            rows = rows.nan_to_num(0.0, 0.0, 0.0).reshape(-1)
+            # Weighed by place: the same numbers elsewhere are another tensor.
+            found[number] = float(rows @ torch.linspace(0.5, 1.5, len(rows), dtype=torch.float64))
+
+    step.replay(tokens, each)
+    return found
 
 
 def _sums(step: ChangedTokens, tokens: Tensor) -> dict[int, tuple[float, float]]:

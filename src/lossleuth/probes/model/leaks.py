@@ -21,11 +21,13 @@ from lossleuth.probes.model.changed_tokens import (
     half_changed,
     others_than,
 )
+from lossleuth.probes.model.constant_input import constant_input
 from lossleuth.probes.model.leak_lines import (
     batch_leak_place,
     comes_through_a_code,
     future_leak_place,
     lost_input_place,
+    lost_past_place,
 )
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.errors import CannotReplay
@@ -256,7 +258,14 @@ def located_leaks(analysis: Analysis) -> Leaks:
     if found.own is not None and found.own <= found.floor:
         place = memory.place("lost input", lambda: lost_input_place(step))
         found = replace(found, lost_places=() if place is None else (place,))
-    return found
+    if found.reach == 0:
+        place = memory.place("lost past", lambda: lost_past_place(step))
+        found = replace(found, past_places=() if place is None else (place,))
+    rows = roles.scores if roles.features is None else roles.features.factor
+    if rows is None:
+        return found
+    constant = constant_input(analysis.window.tape, [rows], roles.run.at)
+    return found if constant is None else replace(found, constant_places=(str(constant),))
 
 
 PROBE = Probe(Leaks, located_leaks)

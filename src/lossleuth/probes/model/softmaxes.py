@@ -6,6 +6,7 @@ import torch
 
 from lossleuth.findings.model import Softmaxes
 from lossleuth.probes.model.attention_axes import crossed_weights
+from lossleuth.probes.model.target_axes import softmax_across_targets
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.op_schemas import MOVES
 from lossleuth.tape.replay.errors import CannotReplay
@@ -20,14 +21,32 @@ def softmaxes(window: Window, roles: Roles | None) -> Softmaxes:
     """Look at the loss's softmax, and at all whose results are multiplied with something."""
     tape = window.tape
     crossed = tuple(crossed_weights(window.tape, roles))
+    across, in_place = softmax_across_targets(tape)
     if roles is None or roles.scores is None or roles.scores_at is None:
-        return Softmaxes(None, None, None, crossed, untested="no softmax of a loss was found")
+        none = "no softmax of a loss was found"
+        return Softmaxes(
+            None,
+            None,
+            None,
+            crossed,
+            across_targets=across,
+            targets_in_place=in_place,
+            untested=none,
+        )
     operation = tape.operations[roles.scores_at]
     place = None if operation.place is None else str(operation.place)
     try:
         made = Replay(tape, gradients=False).run([roles.scores], before=roles.scores_at)
     except CannotReplay as reason:
-        return Softmaxes(None, None, place, crossed, untested=str(reason))
+        return Softmaxes(
+            None,
+            None,
+            place,
+            crossed,
+            across_targets=across,
+            targets_in_place=in_place,
+            untested=str(reason),
+        )
     scores = made[roles.scores].detach()
     gap = None
     if scores.numel() and float(scores.min()) >= 0:
@@ -40,6 +59,8 @@ def softmaxes(window: Window, roles: Roles | None) -> Softmaxes:
         place=place,
         crossed=crossed,
         picked_elsewhere=elsewhere,
+        across_targets=across,
+        targets_in_place=in_place,
         inner_place=inner,
     )
 

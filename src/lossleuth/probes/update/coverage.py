@@ -33,11 +33,12 @@ def coverage(window: Window) -> Coverage | None:
             lost += size
             missing.append(_described(window, number, first_use, size**0.5))
     used = {id(leaf) for leaf in tape.leaves.values()}
+    asking = {id(leaf) for leaf in tape.parameters.values()}
     reached = {id(tape.leaves[n]) for n, g in after.items() if g is not None}
     frozen = [
         _described(window, number, first_use, 0.0)
         for number, leaf in tape.leaves.items()
-        if id(leaf) in held and not leaf.requires_grad and leaf.is_floating_point()
+        if id(leaf) in held and id(leaf) not in asking and leaf.is_floating_point()
     ]
     unused = [p for key, p in held.items() if key not in used and p.requires_grad]
     idle = [p for key, p in held.items() if key not in reached and p.requires_grad]
@@ -45,10 +46,11 @@ def coverage(window: Window) -> Coverage | None:
     wanted = sorted(tuple(tape.leaves[n].shape) for n in after if id(tape.leaves[n]) not in held)
     same = bool(missing) and all(shape in shapes for shape in wanted)
     share = lost / whole if whole else 0.0
-    still = {id(t): t.numel() for t in tape.leaves.values() if _is_frozen(t)}
+    resting = [t for t in tape.leaves.values() if _is_weight(t) and id(t) not in asking]
+    still = {id(t): t.numel() for t in resting}
     moving = {id(t): t.numel() for t in tape.parameters.values()}
     at_rest = sum(still.values()) / (sum(still.values()) + sum(moving.values()) or 1)
-    thin = _thin_share(tape.parameters.values(), filter(_is_frozen, tape.leaves.values()))
+    thin = _thin_share(tape.parameters.values(), resting)
     largest = max(
         (n for n, g in after.items() if g is not None and id(tape.leaves[n]) not in held),
         key=lambda n: tape.leaves[n].numel(),
@@ -69,8 +71,8 @@ def coverage(window: Window) -> Coverage | None:
     )
 
 
-def _is_frozen(leaf: Tensor) -> bool:
-    return isinstance(leaf, Parameter) and leaf.is_floating_point() and not leaf.requires_grad
+def _is_weight(leaf: Tensor) -> bool:
+    return isinstance(leaf, Parameter) and leaf.is_floating_point()
 
 
 def _thin_share(trained: Iterable[Tensor], frozen: Iterable[Tensor]) -> float:

@@ -41,17 +41,21 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
 
     def __init__(self, own: OwnWork | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped base
-        self.tape = Tape()
         self.modules: list[str] = []
         self.own = own or OwnWork()
+        self._paused = 0
+        self._call: tuple[FrameType | None, int] = (None, -1)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget what was recorded: whatever is used from now on was there before."""
+        self.tape = Tape()
         self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         # The latest known tensors in each piece of memory.
         self._memory: dict[int | None, list[tuple[weakref.ref[Tensor], int]]] = {}
         self._leaves_in: dict[int, list[int]] = {}
         self._unwritten: set[int] = set()
-        self._paused = 0
         self._overwritten: set[int] = set()
-        self._call: tuple[FrameType | None, int] = (None, -1)
         self._attributed: set[int] = set()
         # The call that each node of the graph came from.
         self.calls: dict[Any, FunctionCall] = {}
@@ -200,6 +204,7 @@ class Capture(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped ba
         inputs = [*tensors_in(args), *tensors_in(kwargs)]
         numbers = tuple([self.number_of(tensor) for tensor in inputs])
         requires_grad = tuple([tensor.requires_grad for tensor in inputs])
+        self.tape.asked.update([n for n, asks in zip(numbers, requires_grad, strict=True) if asks])
         for tensor, number in zip(inputs, numbers, strict=True):
             self._note_input(traits, tensor, number, writes)
         for tensor in writes:

@@ -67,6 +67,13 @@ class Recorder:
         self.window.backwards.clear()
         self.window.updates.clear()
 
+    def begin_anew(self) -> None:
+        """Drop what was recorded of the step so far; there was no backward pass yet."""
+        self.forget()
+        self._recognised = 0
+        self.capture.begin_anew()
+        self.window = Window(self.window.step, self.capture.tape, is_partial=True)
+
     # modules
 
     def enter_module(self, name: str) -> None:

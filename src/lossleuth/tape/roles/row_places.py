@@ -82,6 +82,8 @@ def _of_part(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
     shape, classes = tape.layouts[roles.logits].shape, roles.vocabulary or 1
     rows = math.prod(shape) // classes
     if len(origin) != rows:
+        if rows not in tokens.shape:
+            return _before_targets(window, roles, tokens)
         origin = _one_for_each_text(rows, tokens)
     axis = class_axis(window, roles)
     numbered = torch.arange(rows, dtype=torch.float64).unsqueeze(-1).expand(rows, classes)
@@ -97,9 +99,7 @@ def _one_for_each_text(rows: int, tokens: Tensor) -> Tensor:
     texts, length = tokens.shape
     if rows == texts:
         return torch.arange(1, texts + 1, dtype=torch.float64) * length - 1
-    if rows == length:
-        return torch.arange(length, dtype=torch.float64) + (texts - 1) * length
-    raise CannotReplay("there is not one row of logits for each token")
+    return torch.arange(length, dtype=torch.float64) + (texts - 1) * length
 
 
 def _of_turns(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
@@ -149,7 +149,20 @@ def _by_sizes(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
         return torch.arange(len(parts) * length)
     if sum(_rows(window, part) for part in parts) == tokens.numel():
         return torch.arange(tokens.numel())
-    raise CannotReplay("there is not one row of logits for each token")
+    return torch.cat([_before_targets(window, part, tokens) for part in parts])
+
+
+def _before_targets(window: Window, part: Roles, tokens: Tensor) -> Tensor:
+    """Of heads that predict several tokens ahead: the place before each target among the tokens."""
+    count, length = tokens.numel(), tokens.shape[-1]
+    if part.targets is None or part.tokens is None or part.scores_at is None:
+        raise CannotReplay("there is not one row of logits for each token")
+    if not _is_moved(window, part.tokens, part.targets):
+        raise CannotReplay("there is not one row of logits for each token")
+    there = sent(window, part.tokens, count, part.targets, None).reshape(-1)
+    if len(there) != _rows(window, part) or not bool((there % length >= 1).all()):
+        raise CannotReplay("there is not one row of logits for each token")
+    return _whole(there - 1, count)
 
 
 def _rows(window: Window, part: Roles) -> int:

@@ -76,6 +76,24 @@ def unused_tokens(tape: Tape, before: int, dead: Collection[int]) -> Tokens | No
     return found
 
 
+def lookups_by_constancy(
+    tape: Tape, logits: Sequence[int], before: int
+) -> tuple[list[Operation], list[Operation]]:
+    """Lookups of data for all positions of several texts: of one same token, and of others."""
+    same, varied = list[Operation](), list[Operation]()
+    parameters = tape.parameters
+    for operation in tape.needed_for(logits, before):
+        index = _index(tape, operation, parameters)
+        if index is None or sum(size > 1 for size in tape.layouts[index].shape) < 2:
+            continue
+        if _counts_up(tape, index) or _is_computed(tape, index, operation.number, parameters):
+            continue
+        (same if _is_constant(tape, _Lookup(operation, index, (index,))) else varied).append(
+            operation
+        )
+    return same, varied
+
+
 def values_of(tape: Tape, tokens: Tokens) -> Tensor | None:
     """The tokens as the program looked them up."""
     replay = Replay(tape, gradients=False)

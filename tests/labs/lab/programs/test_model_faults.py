@@ -54,3 +54,9 @@ def test_layers_in_a_plain_list_are_used_and_not_trained(host: str) -> None:
     known = {id(p) for p in model.parameters()}
     assert isinstance(layers, list) and len(layers) == parts.settings.layers
     assert not any(id(p) in known for p in layers[0].parameters())
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_only_the_token_itself_is_seen(host: str) -> None:
+    moves_T = moved(host, "past_ignored", 0, 6)[0]
+    assert moves_T[6] and not moves_T[7:].any()

@@ -75,6 +75,18 @@ def input_ignored(parts: Parts, dose: float) -> Parts:
 
 
 @fault()
+def past_ignored(parts: Parts, dose: float) -> Parts:
+    """Every position is taken for a text of its own."""
+
+    def forward(model: Any, tokens_BT: Tensor) -> Tensor:
+        x_BTC = parts.embed(model, tokens_BT)
+        x_N1C = x_BTC.flatten(0, 1)[:, None]  # planted: past_ignored
+        return parts.decode(model, x_N1C).view(*tokens_BT.shape, -1)
+
+    return replace(parts, forward=forward)
+
+
+@fault()
 def unregistered_parameters(parts: Parts, dose: float) -> Parts:
     """The layers are kept in a plain list."""
 

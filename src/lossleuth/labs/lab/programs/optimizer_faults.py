@@ -155,3 +155,48 @@ def epsilon_too_large(parts: Parts, dose: float) -> Parts:
         )
 
     return replace(parts, optimizer=optimizer)
+
+
+@fault(dose=100.0, ladder=(300.0, 100.0, 30.0, 10.0, 3.0))
+def weight_decay_too_strong(parts: Parts, dose: float) -> Parts:
+    """Weight decay is so many times 1, where a tenth is much."""
+
+    def optimizer(model: nn.Module, settings: Settings) -> Optimizer:
+        rate = settings.rate
+        return torch.optim.AdamW(  # planted: weight_decay_too_strong
+            model.parameters(), lr=rate, weight_decay=dose
+        )
+
+    return replace(parts, optimizer=optimizer)
+
+
+@fault(dose=1, ladder=(1, 4, 16))
+def optimizer_recreated(parts: Parts, dose: float) -> Parts:
+    """The optimizer forgets all that it knows after so many steps."""
+    steps = [0]
+
+    def update(optimizer: Any, closure: Any = None) -> None:
+        parts.update(optimizer, closure)
+        steps[0] += 1
+        if steps[0] % int(dose) == 0:
+            optimizer.state.clear()  # planted: optimizer_recreated
+
+    return replace(parts, update=update)
+
+
+@fault(dose=0.99, ladder=(0.999, 0.99, 0.9, 0.5))
+def update_undone(parts: Parts, dose: float) -> Parts:
+    """After each update the weights go back most of the way to an average of them."""
+    averages: dict[int, Tensor] = {}
+
+    def update(optimizer: Any, closure: Any = None) -> None:
+        weights = [p for group in optimizer.param_groups for p in group["params"]]
+        for weight in weights:
+            averages.setdefault(id(weight), weight.detach().clone())
+        parts.update(optimizer, closure)
+        with torch.no_grad():
+            for weight in weights:
+                average = averages[id(weight)].lerp_(weight, 1 - dose)
+                weight.copy_(average)  # planted: update_undone
+
+    return replace(parts, update=update)
