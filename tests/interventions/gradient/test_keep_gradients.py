@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 import torch
 from changed_runs import Net, Ran, sgd, trained, with_changes
 
@@ -34,6 +37,17 @@ def test_clipping_and_wiping_are_undone() -> None:
 
         assert not harmed().is_exactly(trained(make=sgd))
         assert with_changes(harmed, KeepGradients()).is_exactly(trained(make=sgd))
+
+
+@pytest.mark.parametrize("harm", [wipe, fill_with_zeros])
+def test_what_is_wiped_in_place_of_being_cleared_does_not_pile_up(
+    harm: Callable[[Net], None],
+) -> None:
+    """The program clears gradients at the wrong moment, and at no other."""
+    ran = with_changes(
+        lambda: trained(make=sgd, before_step=harm, clear=lambda optimizer: None), KeepGradients()
+    )
+    assert ran.is_exactly(trained(make=sgd))
 
 
 def test_another_limit_takes_the_place_of_the_programs_own() -> None:

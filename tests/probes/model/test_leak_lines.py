@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from lossleuth.probes.model.changed_tokens import ChangedTokens, changed_tokens
 from lossleuth.probes.model.leak_lines import (
     batch_leak_place,
+    comes_through_a_code,
     future_leak_place,
     lost_input_place,
     lost_past_place,
@@ -116,3 +117,22 @@ def each_by_itself(model: nn.Module, tokens: Tensor) -> Tensor:
 
 def test_where_nothing_mixes_positions_no_line_is_named() -> None:
     assert lost_past_place(step_of(recorded_step(each_by_itself))) is None
+
+
+def of_whole_text(h: Tensor) -> Tensor:
+    code = h.mean(1)
+    return h + code[:, None]
+
+
+def padded_and_cut_too_early(h: Tensor) -> Tensor:
+    """A convolution over time, padded on both sides, sees one position ahead."""
+    wide = F.pad(h, (0, 0, 2, 2))
+    moved = wide[:, 2:] + wide[:, :-2]
+    return moved[:, 1 : 1 + h.shape[1]]
+
+
+def test_a_code_of_the_whole_text_is_told_from_a_look_ahead() -> None:
+    assert comes_through_a_code(step_of(planted(of_whole_text)))
+    for between in (padded_and_cut_too_early, looks_ahead):
+        assert future_leak_place(step_of(planted(between))) is not None
+        assert not comes_through_a_code(step_of(planted(between)))

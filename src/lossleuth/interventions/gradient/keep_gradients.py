@@ -23,6 +23,9 @@ class KeepGradients(Intervention):
         self._clip = None if norm is None else ClipGradients(norm)
         self._known: list[Tensor] = []
         self._left: list[Tensor | None] = []
+        # What the program would have used. It is put back after the update: what is wiped before
+        # that may not be cleared again, and must not pile up.
+        self._given: list[tuple[Tensor, Tensor | None]] = []
 
     def install(self, replace: Replace) -> None:
         """Note when a gradient scaler unscales: that change is right."""
@@ -56,6 +59,13 @@ class KeepGradients(Intervention):
         updated = {id(p) for p in parameters_of(optimizer)}
         for parameter, gradient in zip(self._known, self._left, strict=False):
             if gradient is not None and id(parameter) in updated:
+                self._given.append((parameter, parameter.grad))
                 parameter.grad = gradient
         if self._clip is not None:
             self._clip.before_update(optimizer)
+
+    def after_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """Leave what the program had left."""
+        for parameter, gradient in self._given:
+            parameter.grad = gradient
+        self._given = []

@@ -16,6 +16,8 @@ from lossleuth.tape.tape import Operation
 
 # Results that never depend on the values that go in.
 _CONSTANT = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones")
+# The share of a text, at its end, that a code of the whole text is told by. Picked by hand.
+LAST_PART = 0.125
 # A float64 sum that moves by less than this share moves by rounding. Picked by hand.
 MAX_ROUNDING_SHARE = 1e-9
 
@@ -30,8 +32,11 @@ def future_leak_place(step: ChangedTokens) -> str | None:
 def comes_through_a_code(step: ChangedTokens) -> bool:
     """Whether later tokens come in through a tensor without positions: a code of the whole text.
 
-    An autoencoder means that; attention or a convolution that looks ahead has no such thing.
+    An autoencoder means that; attention or a convolution that looks ahead has no such thing. What
+    is in a code moves the first position as well, from wherever in the text it comes.
     """
+    if not _end_moves_beginning(step):
+        return False
     changed, kept = _later_changed(step)
     entry = _first_moved(step, changed, step.tokens.shape[1], kept)
     if entry is None:
@@ -43,6 +48,21 @@ def comes_through_a_code(step: ChangedTokens) -> bool:
     except CannotReplay:
         return False
     return any(before[i] != after.get(i) for i in codes if i in before)
+
+
+def _end_moves_beginning(step: ChangedTokens) -> bool:
+    """Whether the last tokens of texts move the first predictions that count."""
+    changed = step.tokens.clone()
+    last = max(1, round(LAST_PART * changed.shape[1]))
+    changed[:, -last:] = others_than(step.tokens, step.tokens[:, -last:])
+    try:
+        before, after = step.rows(step.tokens), step.rows(changed)
+    except CannotReplay:
+        return False
+    counted = step.counted if bool(step.counted.any()) else torch.ones_like(step.counted)
+    first = counted & (step.times == step.times[counted].min())
+    moved = (after - before).abs().amax(-1)[first]
+    return bool((moved > MAX_ROUNDING_SHARE * (float(before.std()) or 1.0)).any())
 
 
 def batch_leak_place(step: ChangedTokens) -> str | None:
