@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lossleuth.observe.steps.pacing import (
     EARLY,
+    FEW_STEPS,
     FIRST_OF_PHASE,
     FREE_SHARE,
     MAX_SHARE,
@@ -92,10 +93,16 @@ def test_the_first_one_pays_for_what_is_done_once() -> None:
     pacing.begin(0, 0.0)
     pacing.end(28.0)
     # As dear as the first it would not fit any more.
-    assert pacing.is_due(1, 28.5)
-    pacing.begin(1, 28.5)
+    assert pacing.is_due(FEW_STEPS, 30.0)
+    pacing.begin(FEW_STEPS, 30.0)
     pacing.end(36.0)
-    assert not pacing.is_due(4, 38.0)
+    assert not pacing.is_due(2 * FEW_STEPS, 38.0)
+
+
+def test_a_dear_second_one_does_not_take_the_time_of_the_steps_themselves() -> None:
+    run = paced(bare=1.4, price=24.0, steps=30)
+    assert run.recorded == [0]
+    assert run.steps >= 18
 
 
 @settings(deadline=None, max_examples=200)

@@ -23,6 +23,9 @@ MOST = 40
 # what is done once, such as imports and the first pass of a program: so much of it is its price.
 # Picked by hand; it was 0.4 on a transformer of two layers.
 PRICES, PRICE_OF_FIRST = 3, 0.6
+# Steps of which a run has to have been seen before a second recording is made at any price: its own
+# steps tell more than that. As many as the shortest trial has.
+FEW_STEPS = 24
 
 
 class Pacing:
@@ -65,7 +68,7 @@ class Pacing:
         if step <= self._last or len(self._prices) >= MOST:
             return False
         wanted = asked or self._is_wanted(step, now)
-        return wanted and self._is_affordable(now - self._began)
+        return wanted and self._is_affordable(step - self._first, now - self._began)
 
     def begin(self, step: int | None, now: float) -> None:
         """A step is being recorded, or something else that costs time."""
@@ -88,7 +91,7 @@ class Pacing:
             return True
         return came > EARLY[-1] and came >= GROWTH * last
 
-    def _is_affordable(self, passed: float) -> bool:
+    def _is_affordable(self, came: int, passed: float) -> bool:
         if not self._prices:
             return True
         price = max(self._prices[1:][-PRICES:] or [PRICE_OF_FIRST * self._prices[0]])
@@ -96,6 +99,6 @@ class Pacing:
         late = passed > MAX_SHARE * self._seconds
         if len(self._prices) == 1 and late and passed + price <= self._seconds:
             # Two can be compared; one is no more than a picture.
-            return True
+            return came >= FEW_STEPS
         free = MAX_SHARE if self._in_phase < FIRST_OF_PHASE else FREE_SHARE
         return spent <= max(MAX_SHARE * (passed + price), free * self._seconds)
