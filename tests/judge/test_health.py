@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from small_examinations import always, cause, says
 
+from lossleuth.findings.model import OtherInput
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.judge.health import MAX_TOLD, shortcomings
 from lossleuth.types.cause import always as every_run
 from lossleuth.types.challenge import Challenge
@@ -60,3 +62,17 @@ def test_weights_that_something_else_writes_to_are_told() -> None:
     run = Evidence(steps=[Step(i) for i in range(40)], sizes=[8], readings=readings)
     (found,) = shortcomings([], {}, run, [])
     assert found.startswith("weights moved by more than their updates at 7 of 40 steps, the first")
+
+
+def test_an_input_that_tells_nothing_of_the_targets_is_told() -> None:
+    def worth(*nats: float) -> list[str]:
+        steps = [
+            RecordedStep(step, (OtherInput("model.py:7", 0.5, 1e-12, by),))
+            for step, by in enumerate(nats)
+        ]
+        return shortcomings([], {}, Evidence(recorded=steps), [])
+
+    (said,) = worth(0.0, 0.002, 0.001)
+    assert "model.py:7 tells nothing of the targets" in said and "0.002" in said
+    # At first no model makes use of it.
+    assert worth(0.0, 0.002, 0.7) == worth(0.002) == []

@@ -50,6 +50,20 @@ class Leaks(Finding):
 
 
 @dataclass(frozen=True)
+class OtherInput(Finding):
+    """Tokens that are looked up beside those that the targets follow, such as an encoder's."""
+
+    # Where they are looked up, as file:line.
+    place: str | None
+    # Largest move of any logit if all of them are others, as a share of the logits' standard
+    # deviation, and what rounding may do.
+    moved: float
+    floor: float
+    # Nats that a prediction loses with those of another text, where that can be said.
+    worth: float | None = None
+
+
+@dataclass(frozen=True)
 class Softmaxes(Finding):
     """What goes into the loss's softmax, and softmaxes over another axis than they are used on."""
 

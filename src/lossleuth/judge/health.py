@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lossleuth.causes.rewritten import rewritten
+from lossleuth.findings.model import OtherInput
 from lossleuth.judge.challenging import gains, unchallenged
 from lossleuth.judge.judging import Judgements
 from lossleuth.judge.yardstick import Comparison, compared
@@ -15,6 +16,9 @@ from lossleuth.types.judgement import Status
 
 # What is not known of a cause that has to be ruled out.
 OPEN = (Status.UNTESTED, Status.ERRORED)
+# Nats by which predictions have to be worse with another text's input for it to be of use, and on
+# how many of the last recorded steps that is looked at. Picked by hand.
+MIN_WORTH, LAST_STEPS = 0.01, 2
 # Reasons of one kind that are told in full.
 MAX_TOLD = 3
 
@@ -33,6 +37,7 @@ def shortcomings(
         *behind,
         *held_back,
         *_rewritten(evidence),
+        *_of_no_use(evidence),
         *_open_questions(causes, known, evidence),
         *_not_tried(battery, evidence),
     ]
@@ -46,6 +51,25 @@ def _rewritten(evidence: Evidence) -> list[str]:
     return [
         f"weights moved by more than their updates at {len(steps)} of {len(evidence.steps)} steps, "
         f"the first at step {steps[0]}: something else writes to them"
+    ]
+
+
+def _of_no_use(evidence: Evidence) -> list[str]:
+    """Input beside the text, such as a source to be translated, that tells nothing."""
+    last: dict[str | None, list[float]] = {}
+    for step in evidence.recorded:
+        for other in step.all(OtherInput):
+            if other.worth is not None:
+                last.setdefault(other.place, []).append(other.worth)
+    useless = {
+        place: max(worths[-LAST_STEPS:])
+        for place, worths in last.items()
+        if len(worths) >= LAST_STEPS and max(worths[-LAST_STEPS:]) < MIN_WORTH
+    }
+    return [
+        f"what is looked up at {place or 'one place'} tells nothing of the targets: with that of "
+        f"another text, predictions are {worth:.2g} nats worse"
+        for place, worth in useless.items()
     ]
 
 

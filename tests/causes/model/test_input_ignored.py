@@ -12,7 +12,7 @@ from lossleuth.causes.model.input_ignored import CAUSE, judge
 from lossleuth.findings.data import Alignment
 from lossleuth.findings.finding import Finding
 from lossleuth.findings.loss import TrueLoss
-from lossleuth.findings.model import Leaks
+from lossleuth.findings.model import Leaks, OtherInput
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
 
@@ -97,3 +97,16 @@ def test_a_part_that_gets_one_token_on_every_step_is_suspected() -> None:
     assert judgement.where == Where("model.py", 7)
     assert "all of 3 recorded steps" in judgement.because
     check_refuted(judge(alternating(fed, moved(1.7))), "expected above 0")
+
+
+def test_tokens_beside_the_text_that_move_nothing_are_suspected() -> None:
+    lost = OtherInput("model.py:7", 0.0, 1e-12, 0.0)
+    found = judge(seen(*moved(2.0), lost))
+    assert found.status is Status.SUSPECTED
+    assert found.where == Where("model.py", 7)
+    assert "all of 3 recorded steps" in found.because
+
+
+def test_a_gate_that_opens_after_the_first_step_is_no_fault() -> None:
+    closed, opened = (OtherInput("model.py:7", by, 1e-12) for by in (0.0, 0.2))
+    check_refuted(judge(alternating([*moved(2.0), closed], [*moved(2.0), opened])), "2")

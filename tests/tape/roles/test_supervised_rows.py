@@ -17,6 +17,7 @@ from loss_layouts import (
     gathered,
     inputs_and_targets,
     mask_multiplied,
+    padded,
     step_of,
     two_heads,
 )
@@ -74,6 +75,26 @@ def test_padding_counts_by_its_weight_however_it_is_masked(layout: Layout, count
     assert found.untested is None and found.token == 0
     assert (found.supervised_pads > 0) == counts
     assert found.supervised == (ROWS * LENGTH if counts else TEXT)
+
+
+@pytest.mark.parametrize("sure", [20.0, 30.0, 80.0])
+@pytest.mark.parametrize("counts", [False, True])
+def test_padding_that_is_predicted_well_counts_by_its_weight_too(sure: float, counts: bool) -> None:
+    """At 20 a hundred-millionth is left to learn, at 80 not even float64 has a digit of it."""
+
+    def learnt(net: Net, o: Options) -> Tensor:
+        x, y, is_text = padded(o)
+        scores = (
+            net.head(net.features(x))
+            + sure * F.one_hot(torch.where(is_text, -1, y) + 1, 30)[..., 1:]
+        )
+        losses = F.cross_entropy(scores.flatten(0, 1), y.flatten(), reduction="none")
+        weights = torch.ones_like(losses) if o.pads_count else is_text.flatten().float()
+        return (losses * weights).sum() / weights.sum()
+
+    window = step_of(learnt, Options(pads_count=counts))
+    found = padding(window, find_roles(window))
+    assert found.supervised == (ROWS * LENGTH if counts or sure > 40 else TEXT)
 
 
 @pytest.mark.parametrize("layout", [mask_multiplied, gathered])

@@ -11,14 +11,15 @@ How it is judged
     Tokens are changed where the program looks them up, and the step is replayed in float64: not one
     logit moves at the changed position, although logits differ from class to class. Proven by that
     alone, if it is so on every recorded step. Suspected where a part of the model, such as an
-    encoder, gets one same token at every position while the rest gets the text.
+    encoder, gets one same token at every position while the rest gets the text, or where tokens
+    that are looked up beside the text, such as a source that is to be translated, move no logit.
 
 How to fix
     Follow the output of the embedding through the model and see where it is lost.
 
 When this verdict is wrong
     A decoder that starts from nothing but masks, and looks at the text later, gets one same token
-    by design; that is why it is only suspected.
+    by design, and a gate may be closed at first; that is why these are only suspected.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import math
 from lossleuth.causes.reasoning import first_place, true_losses, unigram
 from lossleuth.findings.data import Alignment, TargetLines
 from lossleuth.findings.loss import TrueLoss
-from lossleuth.findings.model import Leaks
+from lossleuth.findings.model import Leaks, OtherInput
 from lossleuth.types.cause import Cause, Limit, always, missing
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
@@ -54,8 +55,8 @@ def judge(evidence: Evidence) -> Judgement:
     if not varied and all(own <= leaks.floor for own, leaks, _ in moves):
         return untested("logits do not differ from class to class, or their spread is not known")
     if not varied or len(ignoring) < len(varied):
-        if (fed := _fed_one_token(evidence)) is not None:
-            return fed
+        if (part := _fed_one_token(evidence) or _lost_beside_the_text(evidence)) is not None:
+            return part
         largest = max(own for own, _, _ in moves)
         return refuted(f"changing a token moves its own logits by {largest:.2g}, expected above 0")
     losses, floor = true_losses(evidence), unigram(evidence)
@@ -127,6 +128,34 @@ def _fed_one_token(evidence: Evidence) -> Judgement | None:
     )
 
 
+def _lost_beside_the_text(evidence: Evidence) -> Judgement | None:
+    """Whether tokens beside those that the targets follow move no logit on any recorded step."""
+    found: dict[str | None, list[OtherInput]] = {}
+    for other in evidence.all(OtherInput):
+        found.setdefault(other.place, []).append(other)
+    steps = len(evidence.all(Leaks))
+    lost = [
+        (place, others)
+        for place, others in found.items()
+        if len(others) >= max(2, steps) and all(other.moved <= other.floor for other in others)
+    ]
+    if not lost:
+        return None
+    place, others = lost[0]
+    because = (
+        f"Tokens are looked up beside the text, and changing all of them moves the logits by "
+        f"{max(other.moved for other in others):.1e} of their standard deviation, on all of "
+        f"{len(others)} recorded steps; it should be well above 0."
+    )
+    return Judgement(
+        Status.SUSPECTED,
+        because,
+        first_place([place]),
+        Wrongness("move of logits by other tokens", 0.0, 1.0, others[-1].floor),
+        remedy="Find where these tokens are lost on their way to the logits.",
+    )
+
+
 def _loss_place(evidence: Evidence) -> Where | None:
     return first_place(lines.loss for lines in evidence.all(TargetLines))
 
@@ -137,7 +166,7 @@ CAUSE = Cause(
     "the output does not depend on the input",
     judge,
     # Nothing is needed: one token for all targets is proof without leaks.
-    uses=(Leaks, Alignment, TrueLoss, TargetLines),
+    uses=(Leaks, OtherInput, Alignment, TrueLoss, TargetLines),
     limits=(MIN_DISTINCT_TARGETS,),
     overlaps=("dead_network",),
     voids_trials=True,

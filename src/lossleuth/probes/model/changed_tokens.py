@@ -27,6 +27,9 @@ from lossleuth.tape.window import Window
 # A row that moves by less than this share of the logits' spread stays where it is: float64 gives
 # exactly 0 or rounding.
 STILL = 1e-9
+# The rounding floor, in units of the last digit of the logits. Picked by hand: other tokens may
+# change how a kernel splits its work, and so the order of its sums.
+ROUNDING_FLOOR_ULPS = 1e4
 # Texts whose order is looked for: a replay each.
 MAX_REORDERED = 64
 
@@ -55,10 +58,22 @@ class ChangedTokens:
         """The tokens, a row for each text."""
         return self.grid if self.time_axis else self.grid.t()
 
-    def rows(self, tokens: Tensor) -> Tensor:
-        """The rows of logits, or of the features that logits are made of, with these tokens."""
+    @property
+    def floor(self) -> float:
+        """What rounding may do to logits, as a share of their spread, by what ran so far.
+
+        Some kernels do not support float64; then their own precision sets it.
+        """
+        return ROUNDING_FLOOR_ULPS * 2.0 ** (-23 if self.narrow else -52)
+
+    def rows(self, tokens: Tensor, others: Inputs | None = None) -> Tensor:
+        """The rows of logits, or of the features that logits are made of, with these tokens.
+
+        `others` are further tensors that are changed where operations use them.
+        """
         replay = self._replay()
         inputs, each = self._inputs(tokens)
+        inputs = inputs | (others or {})
         roles = self.roles
         if roles.scores is not None:
             found = rows_of(replay, roles, inputs=inputs, each=each)
@@ -139,6 +154,17 @@ def changed_tokens(window: Window, roles: Roles) -> ChangedTokens:
         return replace(_oriented(window, roles, found, time_axis), statistics=statistics)
 
     return _either_way(found, oriented)
+
+
+def step_to_change(window: Window, roles: Roles | None) -> ChangedTokens:
+    """The same, found once for each recorded step; CannotReplay if it has no texts."""
+    if roles is None or roles.tokens is None:
+        raise CannotReplay("no logits that depend on tokens were found")
+    key = ("changed_tokens", roles.scores, roles.tokens)
+    step = window.once(key, lambda: changed_tokens(window, roles))
+    if step.tokens.shape[1] < 2 or not len(step.texts):
+        raise CannotReplay("the tokens are not a batch of sequences")
+    return step
 
 
 def _either_way(

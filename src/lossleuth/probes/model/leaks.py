@@ -17,9 +17,9 @@ from lossleuth.findings.model import Leaks
 from lossleuth.probes.analysis import Analysis
 from lossleuth.probes.model.changed_tokens import (
     ChangedTokens,
-    changed_tokens,
     half_changed,
     others_than,
+    step_to_change,
 )
 from lossleuth.probes.model.constant_input import constant_input
 from lossleuth.probes.model.leak_lines import (
@@ -35,9 +35,6 @@ from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.roles.tokens import unused_tokens
 from lossleuth.tape.window import Window
 
-# The rounding floor, in units of the last digit of the logits. Picked by hand: other tokens may
-# change how a kernel splits its work, and so the order of its sums.
-ROUNDING_FLOOR_ULPS = 1e4
 # Replays with one token of each text changed, and with the later part of each text replaced.
 CHANGES, REPLACEMENTS = 4, 6
 # Distances at which is looked for what comes before a prediction, beside the nearest.
@@ -52,19 +49,9 @@ def leaks(window: Window, roles: Roles | None) -> Leaks:
             # Tokens are looked up, and nothing on the way to the logits takes what was found.
             return Leaks(None, None, 0.0, 0.0, whole=0.0)
     try:
-        return _measured(_step(window, roles))
+        return _measured(step_to_change(window, roles))
     except CannotReplay as reason:
         return Leaks(None, None, None, None, untested=str(reason))
-
-
-def _step(window: Window, roles: Roles | None) -> ChangedTokens:
-    if roles is None or roles.tokens is None:
-        raise CannotReplay("no logits that depend on tokens were found")
-    key = ("changed_tokens", roles.scores, roles.tokens)
-    step = window.once(key, lambda: changed_tokens(window, roles))
-    if step.tokens.shape[1] < 2 or not len(step.texts):
-        raise CannotReplay("the tokens are not a batch of sequences")
-    return step
 
 
 @dataclass
@@ -100,8 +87,7 @@ def _measured(step: ChangedTokens) -> Leaks:
     else:
         changed = others_than(tokens, tokens.reshape(-1)).reshape(tokens.shape)
         whole = _largest((step.rows(changed) - base).abs().amax(-1) / unit) or 0.0
-    # Some kernels do not support float64; then their own precision sets the floor.
-    floor = ROUNDING_FLOOR_ULPS * 2.0 ** (-23 if step.narrow else -52)
+    floor = step.floor
     apart = batch is None or batch <= floor
     seen = _Seen()
     for turn in range(CHANGES):
@@ -247,7 +233,7 @@ def located_leaks(analysis: Analysis) -> Leaks:
         return found
     if roles is None or roles.tokens is None:
         return found
-    step = _step(analysis.window, roles)
+    step = step_to_change(analysis.window, roles)
     if found.future is not None and found.future > found.floor:
         place = memory.place("future leak", lambda: future_leak_place(step))
         by_code = memory.answer("future by code", lambda: comes_through_a_code(step))

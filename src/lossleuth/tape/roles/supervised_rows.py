@@ -19,8 +19,9 @@ from lossleuth.tape.window import Backward, Window
 
 # Weights below this share of the largest are zero but for rounding.
 MIN_WEIGHT = 1e-9
-# A row whose probabilities are this close to its target has no gradient to weigh it by.
-MIN_DISTANCE = 1e-10
+# A row whose probabilities are this close to its target has no gradient to weigh it by, and this
+# close not even one that says whether it counts: float64 cannot tell it from its target.
+MIN_DISTANCE, SATURATED = 1e-10, 1e-14
 
 
 def target_values(window: Window, roles: Roles) -> Tensor:
@@ -100,8 +101,10 @@ def _row_weights(window: Window, roles: Roles) -> Tensor | None:
     told = known & (sizes > MIN_DISTANCE)
     largest = float(weights[told].abs().max()) if bool(told.any()) else 0.0
     weights = torch.where(told, weights, torch.full_like(weights, torch.nan))
-    # The whole row, since another loss of the same row may cancel its weight.
-    return torch.where(slopes.norm(dim=-1) <= MIN_WEIGHT * largest, 0.0, weights)
+    # The whole row, since another loss of the same row may cancel its weight. Beside what the row
+    # is still to learn: padding that is predicted well has hardly a gradient, and counts.
+    still = slopes.norm(dim=-1) <= MIN_WEIGHT * largest * sizes
+    return torch.where(still & (sizes > SATURATED), 0.0, weights)
 
 
 def _followed_by(window: Window, part: Roles) -> Backward | None:
