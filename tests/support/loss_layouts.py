@@ -209,6 +209,20 @@ def two_heads(net: Net, o: Options) -> Tensor:
     return one + 0.5 * F.cross_entropy(net.second(h).flatten(0, 1), second.flatten())
 
 
+def left_out_after_softmax(net: Net, o: Options) -> Tensor:
+    """The last position has a row of log-probabilities, and nothing to be compared with."""
+    x, y = inputs_and_targets(o)
+    chances = net.head(net.features(x)).log_softmax(-1)[:, :-1]
+    return -chances.gather(2, y[:, :-1, None]).mean()
+
+
+def left_out_in_turns(net: Net, o: Options) -> Tensor:
+    x, y = inputs_and_targets(o)
+    chances = net.head(net.features(x)).log_softmax(-1)
+    losses = [-chances[:, t].gather(1, y[:, t, None]).mean() for t in range(LENGTH)]
+    return torch.stack(losses).mean()
+
+
 # Loops over time.
 
 
@@ -309,9 +323,10 @@ LAYOUTS = (
     *(one_hot_product, softmax_by_hand, picked_minus_logsumexp, smoothed, chunked, binary),
     *(two_heads, loop_stacked, loop_of_losses, segments, packed, prefix_language_model),
     *(encoder_decoder, one_hot_inputs, with_token_types),
+    *(left_out_after_softmax, left_out_in_turns),
 )
 # Positions without a target, in each text.
-UNASKED = {"packed": 2, "prefix_language_model": LENGTH // 2 - 1}
+UNASKED = {"packed": 2, "prefix_language_model": LENGTH // 2 - 1, "left_out_after_softmax": 1}
 PADDED = (mask_multiplied, gathered, chosen_rows, chosen_features, ignored_label)
 
 

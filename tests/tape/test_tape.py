@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from steps import recorded_step
+from steps import SmallModel, batch, recorded_step, shifted_loss
+
+from lossleuth.tape.capture.recorder import Recorder
 
 
 def test_what_a_loss_needs_leads_back_to_parameters_and_tokens_only() -> None:
@@ -86,3 +88,27 @@ def test_an_operation_knows_its_kind_also_when_it_is_copied() -> None:
     operation = recorded_step().tape.operations[0]
     other = replace(operation, kind=torch.ops.aten.add_.Tensor)
     assert other.name == "add_" and other.traits.written == ((0, "self"),)
+
+
+def test_weights_that_are_used_after_their_update_go_by_the_number_the_loss_knows() -> None:
+    """Say, to warm up the state of the next step, which has no backward pass yet."""
+    model = SmallModel()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    recorder = Recorder(0)
+    recorder.start()
+    try:
+        loss = shifted_loss(model, batch())
+        run = recorder.begin_backward([loss], [None])
+        loss.backward()
+        recorder.end_backward(run)
+        recorder.before_update(optimizer)
+        optimizer.step()
+        recorder.after_update(optimizer)
+        with torch.no_grad():
+            shifted_loss(model, batch())
+    finally:
+        recorder.stop()
+    tape = recorder.window.tape
+    assert set(tape.parameters) == set(run.after)
+    needed = tape.needed_for([i for i in run.roots if i is not None], run.at)
+    assert set(tape.parameters) <= {i for op in needed for i in op.inputs}

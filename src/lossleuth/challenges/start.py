@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lossleuth.types.challenge import Challenge
+from lossleuth.types.challenge import Bias, Challenge
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 
@@ -17,6 +17,7 @@ CHALLENGES = (
     Challenge(
         Change.of("rescale_weights"),
         "with initial weights of the usual size",
+        Bias.EARLY,
         applies=_draws_its_weights,
     ),
 )

@@ -120,6 +120,9 @@ class Tape:
     leaves: dict[int, Tensor] = field(default_factory=dict)
     # Tensors that asked for a gradient when an operation took them: they may be frozen later.
     asked: set[int] = field(default_factory=set)
+    # The numbers of parameters at the last backward pass, by `id`: what is used after the update
+    # goes by another.
+    at_backward: dict[int, int] = field(default_factory=dict, repr=False)
     # Their memory at that time: `.data = ...` gives a tensor other memory.
     contents: dict[int, Tensor] = field(default_factory=dict)
     # Their values, where they were overwritten since.
@@ -168,7 +171,10 @@ class Tape:
 
     @property
     def parameters(self) -> dict[int, Tensor]:
-        """Leaves that ask for a gradient; one that was overwritten goes by its latest number."""
+        """Leaves that ask for a gradient.
+
+        One that was overwritten goes by its number at the last backward pass, else by its latest.
+        """
         if self._parameters is not None:
             return self._parameters
         latest = {
@@ -176,7 +182,16 @@ class Tape:
             for i, t in self.leaves.items()
             if (i in self.asked or t.requires_grad) and t.is_leaf
         }
+        latest |= {key: i for key, i in self.at_backward.items() if key in latest}
         return {i: self.leaves[i] for i in latest.values()}
+
+    def backward_begins(self) -> None:
+        """Parameters go by their latest numbers."""
+        self.at_backward = {}
+
+    def backward_ends(self) -> None:
+        """From here on, parameters go by the numbers they have now."""
+        self.at_backward = {id(t): i for i, t in self.parameters.items()}
 
     @contextmanager
     def settled(self) -> Iterator[None]:

@@ -156,3 +156,22 @@ def test_targets_outside_the_vocabulary_are_left_out() -> None:
     assert found.count == 2
     own = -rows.log_softmax(-1)[torch.tensor([0, 3]), torch.tensor([1, 4])].mean()
     assert float(found.mean) == pytest.approx(float(own), abs=1e-12)
+
+
+def test_a_word_that_is_guessed_from_those_around_it_is_the_target() -> None:
+    """It stands between them in the data, and is not one of them."""
+    corpus = torch.randint(VOCABULARY, (200,), generator=torch.Generator().manual_seed(1))
+
+    def from_both_sides(model: nn.Module, _: Tensor) -> Tensor:
+        at = torch.randint(5, 190, (26,))
+        around = model.get_submodule("tokens")(corpus[at[:, None] + torch.tensor([-2, -1, 1, 2])])
+        weight = model.get_parameter("head.weight").repeat(1, 4)
+        return F.cross_entropy(F.linear(around.flatten(1), weight), corpus[at])
+
+    window = recorded_step(from_both_sides)
+    (root,) = window.backwards[0].roots
+    assert root is not None
+    said = float(Replay(window.tape, gradients=False).run([root])[root])
+    found = true_loss(window)
+    assert found.count == 26
+    assert found.loss == pytest.approx(said, rel=1e-9)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from loss_layouts import LAYOUTS, Net, Options, inputs_and_targets, padded, step_of
+from loss_layouts import CLASSES, LAYOUTS, Net, Options, inputs_and_targets, padded, step_of
 from steps import VOCABULARY, WIDTH, SmallModel, batch, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -203,6 +203,22 @@ def test_an_input_that_is_ignored_is_seen_in_every_layout(layout: Layout) -> Non
         pytest.skip("the other lookup still reaches the logits")
     found = leaks_of(step_of(layout, Options(ignores_input=True)))
     assert found.own == 0.0 and not found.later and found.reach is None
+
+
+@pytest.mark.parametrize("mixes", [False, True])
+def test_windows_that_follow_each_other_are_texts_of_their_own(mixes: bool) -> None:
+    """Down its last column a batch of windows is a text as well."""
+
+    def windows(net: Net, o: Options) -> Tensor:
+        text = torch.randint(CLASSES, (40,), generator=torch.Generator().manual_seed(2))
+        h = net.embedded(text[:-1].unfold(0, 4, 1)).flatten(1)
+        h = h + 0.5 * h.mean(0, keepdim=True) if o.mixes_rows else h
+        scores = h @ net.mix.weight.repeat(1, 4)[:CLASSES].t()
+        return F.cross_entropy(scores, text[4:])
+
+    found = leaks_of(step_of(windows, Options(mixes_rows=mixes)))
+    assert found.untested is None and found.batch is not None
+    assert (found.batch > 1e-3) == mixes
 
 
 @pytest.mark.parametrize("offset", [0, 2])

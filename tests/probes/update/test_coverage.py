@@ -147,3 +147,30 @@ def test_what_is_frozen_once_the_step_was_made_was_not_frozen_in_it() -> None:
     later = coverage(window)
     assert later is not None
     assert (later.frozen, later.frozen_share, later.missing) == ((), 0.0, ())
+
+
+@pytest.mark.parametrize("asked", [None, 1])
+def test_gradients_that_are_asked_for_and_put_in_place_are_the_ones_that_count(
+    asked: int | None,
+) -> None:
+    model = SmallModel()
+    held = list(model.parameters())
+    optimizer = torch.optim.SGD(held, lr=0.1)
+    recorder = Recorder(0)
+    recorder.start()
+    try:
+        loss = shifted_loss(model, batch())
+        run = recorder.begin_backward([loss], [None])
+        gradients = torch.autograd.grad(loss, held[:asked])
+        recorder.end_backward(run, list(zip(held[:asked], gradients, strict=True)))
+        for parameter, gradient in zip(held, gradients, strict=False):
+            parameter.grad = gradient
+        recorder.before_update(optimizer)
+        optimizer.step()
+        recorder.after_update(optimizer)
+    finally:
+        recorder.stop()
+    answer = coverage(recorder.window)
+    # Of those that nobody asked for, nothing is known.
+    assert (answer is None) is (asked is not None)
+    assert answer is None or (answer.missing, answer.held) == ((), len(held))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lossleuth.findings.data import Alignment
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.errors import CannotReplay
@@ -25,6 +26,8 @@ from lossleuth.tape.roles.row_places import row_places
 from lossleuth.tape.roles.supervised_rows import is_counted, is_supervised, rows_of, target_values
 from lossleuth.tape.window import Window
 
+# The share of the targets that the tokens at their offset have to be, to be copied or foreseen.
+MIN_THERE = 0.5
 # Logits with this standard deviation or less are all the same but for rounding. Picked by hand.
 MAX_CONSTANT_STD = 1e-6
 
@@ -89,9 +92,18 @@ def true_targets(window: Window, roles: Roles) -> Tensor:
     if not roles.has_targets:
         return _next_tokens(window, roles)
     found = alignment(window, roles)
-    if found.untested is None and found.offset not in (1, None):
+    if found.untested is None and found.offset not in (1, None) and _is_there(window, roles, found):
         return _next_tokens(window, roles)
     return target_values(window, roles)
+
+
+def _is_there(window: Window, roles: Roles, found: Alignment) -> bool:
+    """Whether the tokens at that offset, as far as they are looked up, are the targets.
+
+    A word that is to be guessed from those around it stands between them in the data.
+    """
+    known = supervision(window, roles)
+    return known.shares(known.time_axis).get(found.offset or 0, 1.0) > MIN_THERE
 
 
 def cross_entropy_of(rows: Tensor, targets: Tensor, counted: Tensor) -> CrossEntropy:

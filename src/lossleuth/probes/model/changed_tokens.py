@@ -172,10 +172,12 @@ def _either_way(
 ) -> ChangedTokens:
     """With texts along the axis that they seem to be along."""
     step = oriented(found, found.time_axis)
-    if found.is_ordered or 1 in found.tokens.shape:
+    # Windows that follow each other are a text too, down their last column.
+    in_column = not found.time_axis and len(torch.unique(step.texts)) == 1
+    if (found.is_ordered and not in_column) or 1 in found.tokens.shape:
         return step
     # Content does not tell texts from time: by effect, a change of some texts moves theirs alone.
-    others = [oriented(found, 0)]
+    others = [oriented(found, 1 if in_column else 0)]
     if len(found.places) == found.tokens.numel():
         order = replace(found, places=turned(found.places, found.tokens))
         others.append(oriented(order, 1))

@@ -17,10 +17,14 @@ from lossleuth.tape.window import Backward, Gradients, Window
 
 def coverage(window: Window) -> Coverage | None:
     """Compare them; None without a backward pass or an update."""
-    runs = [run for run in window.backwards if not run.returned]
+    # Gradients that are asked for beside others, as for a penalty, are not what is used.
+    runs = [run for run in window.backwards if not run.returned] or window.backwards
     if not runs or not window.updates:
         return None
     tape = window.tape
+    if runs[-1].returned and not all(n in runs[-1].after for n in tape.parameters):
+        # Of what nobody asked for, nothing is known.
+        return None
     held = {id(p): p for update in window.updates for p in update.parameters}
     after = _added(runs)
     first_use = _first_uses(window)

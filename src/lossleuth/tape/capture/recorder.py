@@ -107,6 +107,7 @@ class Recorder:
             if number is not None:
                 capture.note_function_output(root, number)
         self._recognise_losses()
+        window.tape.backward_begins()
         for number, parameter in window.tape.parameters.items():
             capture.note_hooks(parameter, number)
         given = [s.detach().clone() if isinstance(s, Tensor) else None for s in seeds]
@@ -139,6 +140,7 @@ class Recorder:
                 if number is not None
             }
         self.window.backwards.append(run)
+        self.window.tape.backward_ends()
 
     def _recognise_losses(self) -> None:
         """Losses of compiled kernels, while what they have computed is still there."""

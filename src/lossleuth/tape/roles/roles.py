@@ -107,6 +107,7 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
         joined = _joined(tape, run, [p for p in picks if p.is_turn_of(pick)])
         if joined is not None:
             return joined
+        scores, at, axis = _taken_from(tape, softmax, pick)
     part = _part(tape, run, scores, at, axis)
     if pick is not None:
         part = replace(part, targets=pick.targets, ignored=pick.ignored)
@@ -157,7 +158,7 @@ def _joined(tape: Tape, run: Backward, turns: list[_Pick]) -> Roles | None:
         softmax = makers.get(origin(turn.source, lambda i: _only_moved(tape, makers, i)))
         if softmax is None or softmax.name not in SOFTMAXES:
             return None
-        part = _part(tape, run, softmax.inputs[0], softmax.number, _axis(softmax, tape))
+        part = _part(tape, run, *_taken_from(tape, softmax, turn))
         parts.append(replace(part, targets=turn.targets, ignored=turn.ignored))
     if len({part.scores for part in parts}) < len(parts):
         return None
@@ -165,14 +166,24 @@ def _joined(tape: Tape, run: Backward, turns: list[_Pick]) -> Roles | None:
     if whole is None or whole.tokens is None:
         return None
     # Several heads predict several tokens at each position; parts share the positions.
-    rows = sum(_rows(tape, part) for part in parts)
-    return whole if rows <= _count(tape, whole.tokens) else None
+    return whole if _rows(tape, parts) <= _count(tape, whole.tokens) else None
+
+
+def _taken_from(tape: Tape, softmax: Operation, pick: _Pick) -> tuple[int, int, int]:
+    """What rows of scores are taken from, where, and their class axis.
+
+    That is what goes into the softmax; where rows were left out since, what comes out: a softmax
+    leaves log-probabilities as they are.
+    """
+    if "log" in softmax.name and pick.size < _count(tape, softmax.inputs[0]):
+        return pick.source, pick.operation.number, _axis(pick.operation, tape)
+    return softmax.inputs[0], softmax.number, _axis(softmax, tape)
 
 
 def _with_tokens(tape: Tape, parts: list[Roles]) -> Roles | None:
     """These parts, the first with the others, each with the tokens that all are made of."""
     logits = [part.logits for part in parts if part.logits is not None]
-    rows = [sum(_rows(tape, part) for part in parts)]
+    rows = [_rows(tape, parts)]
     features = {part.features.number for part in parts if part.features is not None}
     for number in features if len(features) == 1 else ():
         shape = tape.layouts[number].shape
@@ -381,6 +392,9 @@ def token_values(tape: Tape, roles: Roles) -> Tensor | None:
     return found.unsqueeze(0) if found.dim() == 1 else found.reshape(-1, found.shape[-1])
 
 
-def _rows(tape: Tape, part: Roles) -> int:
-    assert part.logits is not None
-    return _count(tape, part.logits) // max(part.vocabulary or 1, 1)
+def _rows(tape: Tape, parts: list[Roles]) -> int:
+    """Rows of logits that these parts take theirs from; several may take them from one tensor."""
+    logits = {part.logits: max(part.vocabulary or 1, 1) for part in parts}
+    return sum(
+        _count(tape, number) // size for number, size in logits.items() if number is not None
+    )
