@@ -103,7 +103,8 @@ def _is_there(window: Window, roles: Roles, found: Alignment) -> bool:
     A word that is to be guessed from those around it stands between them in the data.
     """
     known = supervision(window, roles)
-    return known.shares(known.time_axis).get(found.offset or 0, 1.0) > MIN_THERE
+    shares = known.shares(known.time_axis, [found.offset or 0])
+    return all(share > MIN_THERE for share in shares.values())
 
 
 def cross_entropy_of(rows: Tensor, targets: Tensor, counted: Tensor) -> CrossEntropy:

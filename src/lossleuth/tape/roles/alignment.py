@@ -6,7 +6,7 @@ that the logits went through; which token it is compared with, by content.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -96,11 +96,11 @@ class Supervision:
         best = max((share for offset, share in shares.items() if offset), default=0.0)
         return best if best > shares.get(0, 0.0) else 0.0
 
-    def shares(self, axis: int) -> dict[int, float]:
+    def shares(self, axis: int, offsets: Sequence[int] = OFFSETS) -> dict[int, float]:
         """For each offset along an axis, the share of targets that are the token there."""
         return {
             offset: float((there == wanted).double().mean())
-            for offset, there, wanted in self._pairs(axis)
+            for offset, there, wanted in self._pairs(axis, offsets)
         }
 
     def _beyond_chance(self, axis: int) -> dict[int, float]:
@@ -117,13 +117,15 @@ class Supervision:
             found[offset] = (share - chance) / (1 - chance) if chance < 1 else 0.0
         return found
 
-    def _pairs(self, axis: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+    def _pairs(
+        self, axis: int, offsets: Sequence[int] = OFFSETS
+    ) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Tokens at each offset along an axis, and the targets that they are compared with."""
         tokens, length = self.tokens, self.tokens.shape[1]
         at = [self.places // length, self.places % length]
         past = past_the_end(tokens if axis else tokens.t())[1]
         past = past if axis else past.t()
-        for offset in OFFSETS:
+        for offset in offsets:
             there = list(at)
             there[axis] = at[axis] + offset
             inside = self.counted & (there[axis] >= 0) & (there[axis] < tokens.shape[axis])
