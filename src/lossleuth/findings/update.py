@@ -83,6 +83,8 @@ class Coverage(Finding):
     # Of the largest missing one: whether it is a module's parameter, else the line that hides it.
     missing_registered: bool = False
     missing_hidden_at: str | None = None
+    # There is no optimizer: what is held is what moved, and on another step others may.
+    by_hand: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from evidence import OPTIMIZER, check_refuted, check_trial, check_untested, seen
+from evidence import OPTIMIZER, alternating, check_refuted, check_trial, check_untested, seen
 
 from lossleuth.causes.model.unregistered_parameters import CAUSE, CURE, judge
 from lossleuth.findings.update import Coverage, Uncovered
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Where
+from lossleuth.types.judgement import Status, Where
 
 LAYER = Uncovered("layers.3", 64, "model.py", 9, "layers", gradient=1.0)
 COVERAGE = Coverage((), 0.0, frozen=(), unused=0, held=20, unused_match_missing=False)
@@ -55,3 +55,15 @@ def test_without_coverage_it_is_untested() -> None:
     check_untested(CAUSE.judged(Evidence()), "no step was recorded")
     check_untested(CAUSE.judged(seen()), "coverage could not be measured")
     check_untested(CAUSE.judged(covered(math.nan, LAYER)), "finite gradient")
+
+
+def test_of_updates_by_hand_that_take_turns_nothing_is_left_out() -> None:
+    other = replace(LAYER, name="layers.4")
+
+    def by_hand(*missing: Uncovered) -> Coverage:
+        return replace(COVERAGE, missing=missing, missing_share=0.4, by_hand=True)
+
+    turns = alternating([by_hand(LAYER)], [by_hand(other)])
+    check_refuted(judge(turns), "every tensor")
+    always = alternating([by_hand(LAYER)], [by_hand(LAYER, other)])
+    assert judge(always).status is Status.SUSPECTED

@@ -22,7 +22,7 @@ from lossleuth.causes.reasoning import MIN_EFFECT_NATS
 from lossleuth.findings.update import UpdateLines, UpdateTruth
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Status, Where
-from lossleuth.types.observed import Provenance
+from lossleuth.types.observed import Made, ParameterGroup, Provenance, RunSettings
 
 FLAWED = "Adam without bias correction"
 
@@ -98,3 +98,9 @@ def test_a_rule_that_is_missed_on_half_of_the_steps_is_not_blamed() -> None:
 )
 def test_without_an_update_it_is_untested(evidence: Evidence, words: str) -> None:
     check_untested(CAUSE.judged(evidence), words)
+
+
+def test_a_run_without_an_optimizer_need_not_show_its_rule_to_be_healthy() -> None:
+    assert not CAUSE.is_core(Evidence())
+    made = Made("train.py:3", [ParameterGroup()])
+    assert CAUSE.is_core(Evidence(settings=RunSettings([made])))

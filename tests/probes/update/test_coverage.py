@@ -174,3 +174,29 @@ def test_gradients_that_are_asked_for_and_put_in_place_are_the_ones_that_count(
     # Of those that nobody asked for, nothing is known.
     assert (answer is None) is (asked is not None)
     assert answer is None or (answer.missing, answer.held) == ((), len(held))
+
+
+@pytest.mark.parametrize("moved", [None, -1, 0])
+def test_where_updates_are_made_by_hand_what_moves_is_held(moved: int | None) -> None:
+    model = SmallModel()
+    updated = list(model.parameters())[:moved]
+    recorder = Recorder(0)
+    recorder.start()
+    try:
+        loss = shifted_loss(model, batch())
+        run = recorder.begin_backward([loss], [None])
+        loss.backward()
+        recorder.end_backward(run)
+        for parameter in updated:
+            assert parameter.grad is not None
+            parameter.data -= 0.1 * parameter.grad
+    finally:
+        recorder.stop()
+    answer = coverage(recorder.window)
+    if not updated:
+        # Perhaps it is updated every few steps.
+        assert answer is None
+        return
+    assert answer is not None and answer.by_hand
+    missing = [] if moved is None else ["a parameter of shape (23, 16)"]
+    assert [tensor.name for tensor in answer.missing] == missing

@@ -22,6 +22,7 @@ When this verdict is wrong
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from lossleuth.causes.reasoning import (
     MIN_EFFECT_NATS,
@@ -54,6 +55,10 @@ def judge(evidence: Evidence) -> Judgement:
         return refuted(
             f"{last.missing_share:.0%} of the gradient, by square, is of tensors in no optimizer"
         )
+    if last.by_hand and not _never_updated(known):
+        return refuted(
+            f"every tensor that gets a gradient moves on one or more of {len(known)} recorded steps"
+        )
     if last.unused_match_missing or last.unused:
         return refuted(
             f"the optimizer holds other copies of what is used, {last.unused} of them not in "
@@ -72,6 +77,11 @@ def judge(evidence: Evidence) -> Judgement:
         remedy="Register these tensors with the model and give them to the optimizer.",
     )
     return decided_by_trial(evidence, fault, [CURE])
+
+
+def _never_updated(known: Sequence[Coverage]) -> set[str]:
+    """What was missing on every recorded step: updates by hand may take turns."""
+    return set.intersection(*({tensor.name for tensor in one.missing} for one in known))
 
 
 def _where(evidence: Evidence, found: Coverage) -> Where | None:

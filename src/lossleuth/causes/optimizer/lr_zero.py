@@ -9,7 +9,8 @@ Why training fails
 
 How it is judged
     The rate of every group in every step, as the optimizer has it at that moment. Proven by that
-    alone if it is 0 in nearly all steps.
+    alone if it is 0 in nearly all steps. A rate that comes to 0 after some steps, and stays there,
+    is that of a schedule that is too fast.
 
 How to fix
     Print the rate; look at the schedule's arguments and at when it is stepped.
@@ -39,6 +40,9 @@ def judge(evidence: Evidence) -> Judgement:
     if part < MIN_ZERO_SHARE:
         highest = max(max(rates) for rates in rated)
         return refuted(f"the rate is 0 in {len(zero)} of {len(rated)} steps, {highest:.3g} at most")
+    used = len(rated) - len(zero)
+    if used >= MIN_STEPS and not any(map(any, rated[used:])):
+        return refuted(f"the rate is 0 only after {used} steps: see schedule_too_fast")
     because = f"The learning rate is 0 in {len(zero)} of {len(rated)} steps; it should be above 0."
     made = [scheduler.place for scheduler in evidence.settings.schedulers]
     where = setting_place(evidence, "schedule") or first_place(made) or optimizer_place(evidence)

@@ -33,7 +33,7 @@ from lossleuth.causes.reasoning import (
     rule_place,
 )
 from lossleuth.findings.update import UpdateLines, UpdateTruth
-from lossleuth.types.cause import Cause, Limit, always
+from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.change import Change
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
@@ -87,6 +87,11 @@ def judge(evidence: Evidence) -> Judgement:
     return replace(decided, wrongness=unexplained) if proven else decided
 
 
+def _has_an_optimizer(evidence: Evidence) -> bool:
+    """Updates that the program makes by hand follow a rule that nobody knows."""
+    return bool(evidence.settings.groups)
+
+
 def _is_wrong(update: UpdateTruth) -> bool:
     if update.explained and any(flaw in update.rule for flaw in FLAWED):
         return True
@@ -102,5 +107,5 @@ CAUSE = Cause(
     uses=(UpdateLines,),
     limits=(MIN_ERROR, MIN_TIMES_FLOOR, MIN_WRONG_SHARE, MIN_EFFECT_NATS, MAX_PROGRESS),
     overlaps=("ascent", "lr_too_high", "lr_too_low", "update_swallowed"),
-    is_core=always,
+    is_core=_has_an_optimizer,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+import torch
 from torch import Tensor
 from torch.nn import Parameter
 
@@ -16,16 +17,22 @@ from lossleuth.tape.window import Backward, Gradients, Window
 
 
 def coverage(window: Window) -> Coverage | None:
-    """Compare them; None without a backward pass or an update."""
+    """Compare them; None without a backward pass or an update.
+
+    Where updates are made by hand, what moved stands for what an optimizer holds.
+    """
     # Gradients that are asked for beside others, as for a penalty, are not what is used.
     runs = [run for run in window.backwards if not run.returned] or window.backwards
-    if not runs or not window.updates:
-        return None
     tape = window.tape
+    held = {id(p): p for update in window.updates for p in update.parameters}
+    by_hand = not window.updates
+    if by_hand and runs:
+        held = {id(tape.leaves[n]): tape.leaves[n] for n in runs[-1].after if _moved(window, n)}
+    if not runs or not held:
+        return None
     if runs[-1].returned and not all(n in runs[-1].after for n in tape.parameters):
         # Of what nobody asked for, nothing is known.
         return None
-    held = {id(p): p for update in window.updates for p in update.parameters}
     after = _added(runs)
     first_use = _first_uses(window)
     missing, lost, whole = [], 0.0, 0.0
@@ -72,7 +79,14 @@ def coverage(window: Window) -> Coverage | None:
         thin_share=thin,
         missing_registered=holder.is_registered,
         missing_hidden_at=holder.hidden_at,
+        by_hand=by_hand,
     )
+
+
+def _moved(window: Window, number: int) -> bool:
+    """Whether a parameter is no longer what it was when the step used it."""
+    before, now = window.tape.value(number).detach(), window.tape.leaves[number].detach()
+    return before.shape == now.shape and not torch.equal(before, now)
 
 
 def _is_weight(leaf: Tensor) -> bool:
