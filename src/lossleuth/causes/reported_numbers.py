@@ -17,7 +17,9 @@ Numbers = Sequence[MetricValue]
 
 _DECISION = "docs/decisions/0017-evaluations.md"
 MIN_DIFFERENCE_NATS = Limit(
-    0.005, "least difference of reported and true loss, in nats, that is worth reporting"
+    0.02,
+    "least difference of reported and true loss, in nats, that is worth reporting",
+    "picked by hand: 2 % of a perplexity; a well-known trainer's own evaluation is off by 0.006",
 )
 MIN_DIGITS = Limit(3, "fewest digits of a printed number that is compared at all")
 MIN_MATCHING_DIGITS = Limit(

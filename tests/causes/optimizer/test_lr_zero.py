@@ -54,7 +54,8 @@ def test_the_first_steps_of_a_warm_up_show_nothing(evidence: Evidence) -> None:
 
 
 def test_a_rate_that_runs_out_is_that_of_a_schedule_that_is_too_fast() -> None:
-    check_refuted(judge(rated([0.1] * 8 + [0.0] * 92)), "after 8 steps", "schedule_too_fast")
+    check_refuted(judge(rated([0.1] * 8 + [0.0] * 92)), "from step 9 on", "schedule_too_fast")
+    check_refuted(judge(rated([0.0] + [0.1] * 8 + [0.0] * 92)), "from step 10 on")
     # A whole number that is divided once too often may give a first step or two.
     check_proven(judge(rated([0.1] * 2 + [0.0] * 98)), OPTIMIZER, "98 of 100")
     check_proven(judge(rated([0.1] * 4 + [0.0] * 92 + [0.1] * 4)), OPTIMIZER, "92 of 100")

@@ -40,9 +40,10 @@ def judge(evidence: Evidence) -> Judgement:
     if part < MIN_ZERO_SHARE:
         highest = max(max(rates) for rates in rated)
         return refuted(f"the rate is 0 in {len(zero)} of {len(rated)} steps, {highest:.3g} at most")
-    used = len(rated) - len(zero)
-    if used >= MIN_STEPS and not any(map(any, rated[used:])):
-        return refuted(f"the rate is 0 only after {used} steps: see schedule_too_fast")
+    last = max((i for i, rates in enumerate(rated) if any(rates)), default=-1)
+    after = len(rated) - 1 - last
+    if len(rated) - len(zero) >= MIN_STEPS and after >= MIN_ZERO_SHARE * len(zero):
+        return refuted(f"the rate is 0 from step {last + 2} on: see schedule_too_fast")
     because = f"The learning rate is 0 in {len(zero)} of {len(rated)} steps; it should be above 0."
     made = [scheduler.place for scheduler in evidence.settings.schedulers]
     where = setting_place(evidence, "schedule") or first_place(made) or optimizer_place(evidence)
