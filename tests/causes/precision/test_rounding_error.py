@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from evidence import alternating, check_refuted, check_trial, check_untested, seen
@@ -54,3 +55,9 @@ def test_the_worst_recorded_step_counts() -> None:
 )
 def test_without_a_replay_it_is_untested_with_the_reason(evidence: Evidence, words: str) -> None:
     check_untested(CAUSE.judged(evidence), words)
+
+
+def test_a_gradient_that_is_0_throughout_was_not_rounded() -> None:
+    nothing = replace(rounded(1.0), scale=0.0)
+    check_untested(judge(seen(nothing)), "none above 0")
+    check_refuted(judge(alternating([nothing], [rounded(1e-7)])), "1.0e-07")

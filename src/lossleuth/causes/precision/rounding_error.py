@@ -36,9 +36,11 @@ CURE = Change.of("follow_true_gradient")
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at what the replay in the recorded types loses."""
-    floors = finite(truth.floor for truth in evidence.all(GradientTruth))
+    # A gradient that is 0 throughout was not rounded: a model that is sure of itself has none.
+    there = [truth for truth in evidence.all(GradientTruth) if truth.scale]
+    floors = finite(truth.floor for truth in there)
     if not floors:
-        return untested("no finite gradient was recorded")
+        return untested("no finite gradient was recorded, or none above 0")
     worst = max(floors)
     if worst <= MAX_ROUNDING:
         return refuted(f"rounding changes the gradient by {worst:.1e} of its size")

@@ -74,7 +74,7 @@ def plateau_first(parts: Parts, dose: float) -> Parts:
 @fault()
 def tiny_batches(parts: Parts, dose: float) -> Parts:
     """One row at a time: the loss jumps from step to step."""
-    return replace(parts, settings=replace(parts.settings, rows=1, rate=1e-3))
+    return replace(parts, settings=replace(parts.settings, rows=1))
 
 
 @fault(dose=60)
@@ -155,7 +155,7 @@ def tied_embeddings(parts: Parts, dose: float) -> Parts:
 
     def change(model: nn.Module, settings: Settings) -> None:
         tokens = cast(nn.Embedding, model.get_submodule("tokens"))
-        nn.init.normal_(tokens.weight, std=0.1)
+        nn.init.normal_(tokens.weight, std=0.02)
         cast(nn.Linear, model.get_submodule("head")).weight = tokens.weight
 
     return _remade(parts, change)
@@ -272,7 +272,8 @@ def hot_lesson(parts: Parts, dose: float) -> Parts:
 @fault()
 def small_student(parts: Parts, dose: float) -> Parts:
     """The student is too small for what the teacher knows: the lesson has a floor."""
-    smaller = replace(parts.settings, width=16, layers=1, heads=2)
+    # So narrow a model wants a higher rate.
+    smaller = replace(parts.settings, width=16, layers=1, heads=2, rate=1e-2)
     return taught(replace(parts, settings=smaller), Taught(mix=lambda lesson, labels: lesson))
 
 
