@@ -1,7 +1,7 @@
 """Programs that others wrote: which faults are named, and what is wrongly sure.
 
-`specimen_programs/open` and `held` have been looked at while lossleuth was changed; the folders
-`unseen_` were written later and are neither opened nor run but to measure (2026-11-19). Each fault
+`specimen_programs/open`, `held` and `unseen_a` have been looked at while lossleuth was changed; the
+other folders `unseen_` are neither opened nor run but to measure (2026-11-19). Each fault
 is harmful by measurement: `key.tsv` has the losses. `SPECIMENS=open`, `held` or `unseen` in the
 environment chooses folders by the beginning of their names; `ONLY=word` those whose name has that
 word. `JOBS=4` judges so many at a time, which shows whether the budget is kept on a loaded machine;
