@@ -155,7 +155,7 @@ def tied_embeddings(parts: Parts, dose: float) -> Parts:
 
     def change(model: nn.Module, settings: Settings) -> None:
         tokens = cast(nn.Embedding, model.get_submodule("tokens"))
-        nn.init.normal_(tokens.weight, std=0.02)
+        nn.init.normal_(tokens.weight, std=0.3)
         cast(nn.Linear, model.get_submodule("head")).weight = tokens.weight
 
     return _remade(parts, change)
@@ -273,7 +273,7 @@ def hot_lesson(parts: Parts, dose: float) -> Parts:
 def small_student(parts: Parts, dose: float) -> Parts:
     """The student is too small for what the teacher knows: the lesson has a floor."""
     # So narrow a model wants a higher rate.
-    smaller = replace(parts.settings, width=16, layers=1, heads=2, rate=1e-2)
+    smaller = replace(parts.settings, width=16, layers=1, heads=2, rate=3e-2)
     return taught(replace(parts, settings=smaller), Taught(mix=lambda lesson, labels: lesson))
 
 
