@@ -76,3 +76,22 @@ def test_after_its_start_the_run_is_the_one_from_smaller_weights() -> None:
     expected = program(torch.full((4, 4), 0.5), 4)
     # The optimizer remembers nothing of the first step.
     assert found.losses[1:] == pytest.approx(expected.losses, rel=1e-5)
+
+
+def test_weights_that_are_updated_by_hand_start_smaller_too() -> None:
+    def program(first: Tensor, steps: int) -> Ran:
+        weight = first.clone().requires_grad_()
+        losses = []
+        for _ in range(steps):
+            weight.grad = None
+            loss = (weight - 1).square().sum()
+            loss.backward()
+            assert weight.grad is not None
+            weight.data -= 0.1 * weight.grad
+            losses.append(loss.item())
+        return Ran(losses, weight.detach())
+
+    large = torch.full((4, 4), 50.0)
+    found = with_changes(lambda: program(large, 5), RescaleWeights())
+    expected = program(torch.full((4, 4), 0.5), 4)
+    assert found.losses[1:] == pytest.approx(expected.losses, rel=1e-5)

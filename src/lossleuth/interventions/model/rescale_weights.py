@@ -6,6 +6,8 @@ were, everything after starts from the rescaled ones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -19,6 +21,7 @@ class RescaleWeights(Intervention):
         self._table_rms = table_rms
         self._before: list[Tensor] | None = None
         self._done: set[int] = set()
+        self._done_by_hand = False
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Remember the initial weights."""
@@ -30,11 +33,20 @@ class RescaleWeights(Intervention):
         if id(optimizer) in self._done or self._before is None:
             return
         self._done.add(id(optimizer))
-        with torch.no_grad():
-            for parameter, start in zip(parameters_of(optimizer), self._before, strict=True):
-                parameter.data.copy_(start * self._factor(start))
+        self._start_again(parameters_of(optimizer), self._before)
         optimizer.state.clear()
         self._before = None
+
+    def updated_by_hand(self, parameters: Sequence[Tensor], before: Sequence[Tensor]) -> None:
+        """The same for a program without an optimizer."""
+        if not self._done_by_hand:
+            self._done_by_hand = True
+            self._start_again(parameters, before)
+
+    def _start_again(self, parameters: Sequence[Tensor], before: Sequence[Tensor]) -> None:
+        with torch.no_grad():
+            for parameter, start in zip(parameters, before, strict=True):
+                parameter.data.copy_(start * self._factor(start))
 
     def _factor(self, weight: Tensor) -> float:
         if weight.dim() < 2:
