@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from lossleuth.interventions.intervention import Intervention, copies, parameters_of
+from lossleuth.tape.window import Backward, Window
 
 
 class RescaleWeights(Intervention):
@@ -21,7 +22,8 @@ class RescaleWeights(Intervention):
         self._table_rms = table_rms
         self._before: list[Tensor] | None = None
         self._done: set[int] = set()
-        self._done_by_hand = False
+        # Parameters that were updated by hand and start again; none once that is over.
+        self._restarted: list[Tensor] | None = None
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Remember the initial weights."""
@@ -38,10 +40,22 @@ class RescaleWeights(Intervention):
         self._before = None
 
     def updated_by_hand(self, parameters: Sequence[Tensor], before: Sequence[Tensor]) -> None:
-        """The same for a program without an optimizer."""
-        if not self._done_by_hand:
-            self._done_by_hand = True
+        """The same for a program without an optimizer.
+
+        An update may be noticed only when the next loss is there, which has used the weights as
+        they were: its gradient counts for nothing.
+        """
+        if self._restarted is None:
             self._start_again(parameters, before)
+            self._restarted = list(parameters)
+
+    def backward_ends(self, window: Window | None, run: Backward | None) -> None:
+        """Clear the first gradients after a start again by hand."""
+        for parameter in self._restarted or ():
+            if parameter.grad is not None:
+                parameter.grad.zero_()
+        if self._restarted:
+            self._restarted = []
 
     def _start_again(self, parameters: Sequence[Tensor], before: Sequence[Tensor]) -> None:
         with torch.no_grad():
