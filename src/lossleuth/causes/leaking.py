@@ -24,6 +24,11 @@ MIN_BELOW_UNIGRAM = Limit(
 )
 
 
+MIN_SEEN = Limit(
+    0.25, "share of earlier positions that a token moves, beyond which a model sees its whole input"
+)
+
+
 class Leak(NamedTuple):
     """How far logits moved that should not move, and how far rounding alone may move them."""
 
@@ -39,6 +44,16 @@ class Leak(NamedTuple):
     noise: float | None = None
     # Whether it comes in through a tensor without positions.
     by_code: bool = False
+    # The share of earlier positions that a token moves.
+    share: float | None = None
+
+    @property
+    def is_beside_an_offset(self) -> bool:
+        """Whether few positions leak, where targets are not the next token.
+
+        It is then not known which positions are to be asked at all: a prefix may see itself.
+        """
+        return self.offset not in (None, 1) and self.share is not None and self.share <= MIN_SEEN
 
     @property
     def is_there(self) -> bool:
@@ -62,6 +77,7 @@ def future_leaks(evidence: Evidence) -> list[Leak]:
                     offset,
                     harm,
                     by_code=leaks.by_code,
+                    share=leaks.future_share,
                 )
             )
     return found

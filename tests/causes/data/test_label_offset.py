@@ -110,3 +110,10 @@ def test_texts_of_one_token_have_no_next_one_to_be_compared() -> None:
     # A curriculum that begins with them is judged by its longer texts.
     check_refuted(judge(alternating([alone], [aligned(1)])))
     assert judge(alternating([alone], [aligned(0)])).status is Status.REFUTED
+
+
+@pytest.mark.parametrize(("share", "is_fault"), [(0.04, True), (0.9, False), (None, False)])
+def test_a_prefix_that_sees_itself_hides_no_offset(share: float | None, is_fault: bool) -> None:
+    leaks = Leaks(0.3, None, None, None, floor=1e-12, future_share=share)
+    found = judge(seen(aligned(2), leaks))
+    assert (found.status is Status.PROVEN) is is_fault

@@ -12,7 +12,7 @@ from lossleuth.findings.data import Alignment
 from lossleuth.findings.finding import Finding
 from lossleuth.findings.model import Leaks, Softmaxes
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Where
+from lossleuth.types.judgement import Status, Where
 
 
 def leak(future: float | None, offset: int | None = 1, *places: str) -> list[Finding]:
@@ -62,3 +62,13 @@ def test_logits_whose_rows_are_mixed_up_are_for_another() -> None:
 
 def test_the_smallest_move_of_all_steps_is_given() -> None:
     check_proven(judge(alternating(leak(0.7), leak(0.2))), None, "by 0.2 of")
+
+
+def test_a_prefix_that_sees_itself_is_not_proven_where_targets_are_shifted() -> None:
+    def shifted(share: float, offset: int = 2) -> Evidence:
+        leaks, alignment = leak(0.7, offset)
+        return seen(replace(leaks, future_share=share), alignment)
+
+    found = judge(shifted(0.04))
+    assert found.status is Status.SUSPECTED and "offset 2" in found.because
+    assert judge(shifted(0.9)).status is judge(shifted(0.04, 1)).status is Status.PROVEN

@@ -103,6 +103,21 @@ def prefix_loss(model: nn.Module, tokens: Tensor) -> Tensor:
     return F.cross_entropy(logits[:, 3:].flatten(0, 1), tokens[:, 4:].flatten())
 
 
+def test_how_many_earlier_positions_are_moved_is_counted() -> None:
+    assert leaks_of(recorded_step()).future_share == 0.0
+
+    def plant(model: SmallModel) -> None:
+        model.between = lambda h: h + h.mean(1, keepdim=True)
+
+    assert leaks_of(recorded_step(change=plant)).future_share == 1.0
+
+    def one_sees(model: SmallModel) -> None:
+        model.between = lambda h: torch.cat([h[:, :1] + h.mean(1, keepdim=True), h[:, 1:]], 1)
+
+    share = leaks_of(recorded_step(change=one_sees)).future_share
+    assert share is not None and 0 < share < 0.5
+
+
 def test_a_prefix_may_see_itself() -> None:
     found = leaks_of(recorded_step(prefix_loss))
     assert found.untested is None

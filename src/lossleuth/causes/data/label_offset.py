@@ -24,6 +24,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+from lossleuth.causes.leaking import MIN_SEEN
 from lossleuth.causes.lessons import has_labels
 from lossleuth.causes.reasoning import first_place
 from lossleuth.findings.data import Alignment, TargetLines
@@ -104,9 +105,15 @@ def _head(evidence: Evidence, heads: tuple[int | None, ...]) -> Judgement:
 
 
 def _sees_itself(evidence: Evidence) -> bool:
-    """Whether later tokens reach earlier positions: then this is no next-token model at all."""
-    leaks = [(x.future, x.floor) for x in evidence.all(Leaks) if x.future is not None]
-    return bool(leaks) and all(future > floor for future, floor in leaks)
+    """Whether later tokens reach earlier positions: then this is no next-token model at all.
+
+    They have to reach most of those that count: a prefix may see itself, and be asked for its end.
+    """
+    leaks = [x for x in evidence.all(Leaks) if x.future is not None]
+    return bool(leaks) and all(
+        (x.future or 0.0) > x.floor and (x.future_share is None or x.future_share > MIN_SEEN)
+        for x in leaks
+    )
 
 
 def _where(evidence: Evidence) -> Where | None:
@@ -127,7 +134,7 @@ CAUSE = Cause(
     judge,
     needs=(Alignment,),
     uses=(Leaks, TargetLines, Teaching),
-    limits=(MIN_EXPLAINED, MAX_BY_NEXT, MIN_TARGETS),
+    limits=(MIN_EXPLAINED, MAX_BY_NEXT, MIN_TARGETS, MIN_SEEN),
     overlaps=("label_noise",),
     voids_trials=True,
     changes_printed_loss=True,

@@ -33,6 +33,7 @@ from lossleuth.causes.leaking import (
     MIN_BELOW_UNIGRAM,
     MIN_HARM,
     MIN_LEARNT,
+    MIN_SEEN,
     asks_for_next,
     future_leaks,
     judge_leaks,
@@ -65,7 +66,14 @@ def judge(evidence: Evidence) -> Judgement:
         "in a causal model it is exactly 0",
         "Mask later positions in every attention.",
     )
-    if found.status is Status.PROVEN and all(leak.by_code for leak in leaks if leak.is_there):
+    there = [leak for leak in leaks if leak.is_there]
+    if found.status is Status.PROVEN and all(leak.is_beside_an_offset for leak in there):
+        because = (
+            f"{found.because} But targets stand at offset {there[-1].offset}: which positions are "
+            "to be asked for theirs is not known."
+        )
+        return replace(found, status=Status.SUSPECTED, because=because)
+    if found.status is Status.PROVEN and all(leak.by_code for leak in there):
         because = (
             f"{found.because} It comes in through something that all positions of a text share: an "
             "autoencoder means that, a language model does not."
@@ -81,7 +89,7 @@ CAUSE = Cause(
     judge,
     needs=(Leaks,),
     uses=(Alignment, Softmaxes, TrueLoss),
-    limits=(MIN_HARM, MIN_LEARNT, MIN_BELOW_UNIGRAM),
+    limits=(MIN_HARM, MIN_LEARNT, MIN_BELOW_UNIGRAM, MIN_SEEN),
     overlaps=("softmax_axis", "batch_leak"),
     fix=causal,
     is_core=always,

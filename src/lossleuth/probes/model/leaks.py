@@ -59,6 +59,9 @@ class _Seen:
     """The largest moves of logits, by where they are from the changed token."""
 
     before: float = 0.0
+    # How many earlier positions were looked at, and moved.
+    earlier: int = 0
+    moved_earlier: int = 0
     at: float | None = None
     after: float | None = None
     # Positions from a changed token to the last that moved.
@@ -70,6 +73,8 @@ class _Seen:
         # Positions that are not supervised, such as a prefix, may see everything.
         earlier = moved[(distance < 0) & step.counted]
         self.before = max(self.before, _largest(earlier) or 0.0)
+        self.earlier += len(earlier)
+        self.moved_earlier += int((earlier > floor).sum())
         self.at = _larger(self.at, _largest(moved[distance == 0]))
         self.after = _larger(self.after, _largest(moved[distance > 0]))
         reached = distance[(moved > floor) & (distance >= 0)]
@@ -114,6 +119,7 @@ def _measured(step: ChangedTokens) -> Leaks:
         length=tokens.shape[1],
         whole=whole,
         spread=float(base.std()),
+        future_share=seen.moved_earlier / seen.earlier if seen.earlier else None,
     )
 
 

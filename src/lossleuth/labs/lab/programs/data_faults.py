@@ -49,6 +49,20 @@ def labels_all_masked(parts: Parts, dose: float) -> Parts:
     return replace(parts, batches=batches)
 
 
+@fault()
+def answer_delimiter_only(parts: Parts, dose: float) -> Parts:
+    """Of each row only the last token counts, and that is the same in all."""
+    healthy = parts.batches
+
+    def batches(settings: Settings) -> Iterator[Batch]:
+        for inputs_BT, targets_BT in healthy(settings):
+            counted_BT = torch.full_like(targets_BT, IGNORED)
+            counted_BT[:, -1] = PAD  # planted: answer_delimiter_only
+            yield Batch(inputs_BT, counted_BT)
+
+    return replace(parts, batches=batches)
+
+
 @fault(dose=0.5, ladder=(0.5, 0.25, 0.1))
 def pad_in_loss(parts: Parts, dose: float) -> Parts:
     """Rows end early, are filled up with padding, and the loss is not told to ignore it."""
