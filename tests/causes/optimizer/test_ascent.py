@@ -6,14 +6,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from evidence import BACKWARD, UPDATE, alternating, check_refuted, check_trial, check_untested, seen
+from evidence import (
+    BACKWARD,
+    OPTIMIZER,
+    UPDATE,
+    alternating,
+    check_proven,
+    check_refuted,
+    check_trial,
+    check_untested,
+    seen,
+    steps,
+)
 
 from lossleuth.causes.optimizer.ascent import CAUSE, CURE, judge
 from lossleuth.findings.finding import Finding
 from lossleuth.findings.gradient import LogitGradient
 from lossleuth.findings.update import Descent, UpdateLines
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Where
+from lossleuth.types.judgement import Status, Where
 from lossleuth.types.observed import Provenance
 
 
@@ -70,3 +81,22 @@ def test_the_nearest_to_down_of_all_steps_is_named() -> None:
     assert "-0.300 or less" in judge(alternating(signs(-0.6), signs(-0.3))).because
     assert "-0.200 or less" in judge(alternating(signs(0.5, -1.0), signs(0.5, -0.2))).because
     check_refuted(judge(alternating(signs(0.5, -1.0), signs(0.5, 0.4))), "0.400")
+
+
+def running(rates: list[float], losses: list[float]) -> Evidence:
+    return seen(*signs(0.6, 1.0), steps=steps(len(rates), lr=rates, loss=losses))
+
+
+def test_a_rate_below_zero_is_proven_where_the_loss_rises() -> None:
+    rates = [0.1 * (1 - i / 20) for i in range(31)]
+    falls = [4.0 - 0.1 * i for i in range(21)]
+    rising = running(rates, falls + [2.0 + 0.5 * i for i in range(10)])
+    check_proven(judge(rising), OPTIMIZER, "10 of 31 steps", "at step 21", "-0.05")
+    still = running(rates, falls + [2.0] * 10)
+    assert judge(still).status is Status.SUSPECTED
+
+
+@pytest.mark.parametrize("last", [-1e-9, -1e-3])
+def test_the_end_of_a_schedule_may_round_below_zero(last: float) -> None:
+    rates = [0.1] * 20 + [last] * (2 if last < -1e-6 else 10)
+    check_refuted(judge(running(rates, [3.0] * len(rates))), "above 0 is down")

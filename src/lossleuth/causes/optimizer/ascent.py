@@ -10,7 +10,8 @@ Why training fails
 How it is judged
     The cosine between the update and the negative gradient, and between what is differentiated and
     cross-entropy at the logits: one of them is negative on every recorded step. Whether it matters
-    is tried: the same run with every update turned around.
+    is tried: the same run with every update turned around. A learning rate below 0, as of a
+    schedule that goes on past its end, is proven where the loss rises from there on.
 
 How to fix
     Correct the sign of the loss, of the optimizer's `maximize`, or of the update.
@@ -21,14 +22,19 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+import statistics
+
 from lossleuth.causes.edits import minimised
 from lossleuth.causes.reasoning import (
     MIN_EFFECT_NATS,
     backward_place,
     decided_by_trial,
     finite,
+    first_place,
     library_place,
+    optimizer_place,
     rule_place,
+    setting_place,
     update_place,
 )
 from lossleuth.findings.gradient import LogitGradient
@@ -40,11 +46,19 @@ from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refut
 
 # A little upwards, now and then, is the work of momentum.
 MAX_COSINE = Limit(-0.05, "largest cosine with the way down that counts as going up")
+MIN_BELOW_ZERO = Limit(
+    1e-3, "share of the highest rate below 0 that is no rounding at a schedule's end"
+)
+MIN_STEPS_BELOW = Limit(4, "fewest steps with a rate below 0")
+LAST_LOSSES = Limit(10, "losses before the first such step, and at the end, that are compared")
 CURE = Change.of("scale_lr", factor=-1.0)
 
 
 def judge(evidence: Evidence) -> Judgement:
-    """Look at both signs on every recorded step."""
+    """Look at the rates, and at both signs on every recorded step."""
+    below = _below_zero(evidence)
+    if below is not None:
+        return below
     steps = finite(descent.cosine for descent in evidence.all(Descent))
     logits = finite(gradient.cosine for gradient in evidence.all(LogitGradient))
     if not steps and not logits:
@@ -72,6 +86,40 @@ def judge(evidence: Evidence) -> Judgement:
     return decided_by_trial(evidence, fault, [CURE])
 
 
+def _below_zero(evidence: Evidence) -> Judgement | None:
+    """Whether the rate of every group comes to be below 0, and the loss rises from there on."""
+    rated = [(s, s.rates or [s.lr]) for s in evidence.steps if s.lr is not None]
+    peak = max((max(rates) for _, rates in rated), default=0.0)
+    below = [s for s, rates in rated if max(rates) < -MIN_BELOW_ZERO * abs(peak)]
+    if len(below) < MIN_STEPS_BELOW:
+        return None
+    first = below[0].step
+    before = finite(s.loss for s in evidence.steps if s.step <= first)[-int(LAST_LOSSES) :]
+    after = finite(s.loss for s in below)[-int(LAST_LOSSES) :]
+    rises = bool(before and after) and (
+        statistics.fmean(after) > statistics.fmean(before) + MIN_EFFECT_NATS
+    )
+    lowest = min(max(s.rates or [s.lr or 0.0]) for s in below)
+    because = (
+        f"The learning rate is below 0 in {len(below)} of {len(rated)} steps, the first at step "
+        f"{first} ({lowest:.3g} at the lowest), so that updates go up the gradient; it should be "
+        "above 0."
+    )
+    if rises:
+        because += (
+            f" The loss is {statistics.fmean(before):.3f} before and {statistics.fmean(after):.3f} "
+            "at the end."
+        )
+    made = [scheduler.place for scheduler in evidence.settings.schedulers]
+    return Judgement(
+        Status.PROVEN if rises else Status.SUSPECTED,
+        because,
+        setting_place(evidence, "schedule") or first_place(made) or optimizer_place(evidence),
+        Wrongness("lowest learning rate", lowest, 0.0, 0.0),
+        remedy="End the schedule at 0, and make it as long as the run.",
+    )
+
+
 def _shown(values: list[float]) -> str:
     return f"{max(values):.3f}" if values else "unknown"
 
@@ -82,7 +130,7 @@ CAUSE = Cause(
     "the update goes up the gradient",
     judge,
     uses=(Descent, LogitGradient, UpdateLines),
-    limits=(MAX_COSINE, MIN_EFFECT_NATS),
+    limits=(MAX_COSINE, MIN_BELOW_ZERO, MIN_STEPS_BELOW, LAST_LOSSES, MIN_EFFECT_NATS),
     overlaps=("loss_disconnected", "update_rule_wrong", "wrong_backward"),
     fix=minimised,
 )
