@@ -37,6 +37,10 @@ FOLDER = Path(__file__).parent / "specimen_programs"
 # The causes that are right answers to a fault, where they have other names than it.
 ANSWERS = {
     "frozen_params": {"parameters_frozen"},
+    # Left out of the optimizer, they ask for gradients all the same.
+    "parameters_frozen": {"parameters_frozen", "unregistered_parameters"},
+    # All but a template's last token.
+    "labels_all_masked": {"labels_all_masked", "answer_delimiter_only"},
     "params_not_in_optimizer": {"unregistered_parameters"},
     "stale_update": {"stale_parameters", "update_undone"},
     "schedule_decays": {"schedule_too_fast"},
