@@ -216,6 +216,14 @@ def left_out_after_softmax(net: Net, o: Options) -> Tensor:
     return -chances.gather(2, y[:, :-1, None]).mean()
 
 
+def of_a_class_of_words(net: Net, o: Options) -> Tensor:
+    """The word given its class, of which there are ten: the others are masked, by the target."""
+    x, y = inputs_and_targets(o)
+    other = torch.arange(CLASSES) % 10 != (y % 10)[..., None]
+    scores = net.head(net.features(x)).masked_fill(other, float("-inf"))
+    return -scores.log_softmax(-1).gather(2, y[..., None]).mean()
+
+
 def left_out_in_turns(net: Net, o: Options) -> Tensor:
     x, y = inputs_and_targets(o)
     chances = net.head(net.features(x)).log_softmax(-1)
@@ -323,7 +331,7 @@ LAYOUTS = (
     *(one_hot_product, softmax_by_hand, picked_minus_logsumexp, smoothed, chunked, binary),
     *(two_heads, loop_stacked, loop_of_losses, segments, packed, prefix_language_model),
     *(encoder_decoder, one_hot_inputs, with_token_types),
-    *(left_out_after_softmax, left_out_in_turns),
+    *(left_out_after_softmax, left_out_in_turns, of_a_class_of_words),
 )
 # Positions without a target, in each text.
 UNASKED = {"packed": 2, "prefix_language_model": LENGTH // 2 - 1, "left_out_after_softmax": 1}

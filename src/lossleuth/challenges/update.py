@@ -26,7 +26,7 @@ CHALLENGES = (
         "with the usual AdamW at the same rate",
         applies=_has_moments,
     ),
-    # Shorter steps help where gradients are large at first, longer ones where nothing is learnt yet.
+    # Shorter steps help where gradients are large at first, longer ones where little is learnt.
     Challenge(Change.of("keep_gradients"), "without clipping", Bias.EARLY, applies=_clips),
     Challenge(
         Change.of("clip_gradients", norm=1.0),

@@ -196,12 +196,12 @@ def _reordered(step: ChangedTokens) -> ChangedTokens | None:
     if step.targets is None or not 1 < len(tokens) <= MAX_REORDERED:
         return None
     before = step.rows(tokens)
-    still = STILL * (float(before.std()) or 1.0)
+    still = STILL * spread(before)
     texts = torch.full_like(step.texts, -1)
     for text in range(len(tokens)):
         changed = tokens.clone()
         changed[text] = others_than(tokens, tokens[text])
-        moved = (step.rows(changed) - before).abs().amax(-1) > still
+        moved = moves(step.rows(changed), before) > still
         if bool((texts[moved] >= 0).any()):
             return None
         texts[moved] = text
@@ -225,6 +225,16 @@ def others_than(tokens: Tensor, present: Tensor) -> Tensor:
     place = torch.searchsorted(known, present.contiguous())
     far: Tensor = known[(place + 1 + len(known) // 2) % len(known)]
     return torch.where(far != present, far, known[(place + 1) % len(known)])
+
+
+def moves(rows: Tensor, before: Tensor) -> Tensor:
+    """How far each row has moved; a class that is masked before and after has not."""
+    return torch.where(rows == before, 0.0, rows - before).abs().amax(-1)
+
+
+def spread(rows: Tensor) -> float:
+    """The standard deviation of rows, without classes that are masked; 1 if there is none."""
+    return float(rows[~torch.isinf(rows)].std()) or 1.0
 
 
 def half_changed(tokens: Tensor, half: int) -> tuple[Tensor, Tensor]:
@@ -272,5 +282,5 @@ def _keeps_texts_apart(step: ChangedTokens) -> bool:
         return False
     before = step.rows(tokens)
     changed, chosen = half_changed(tokens, 0)
-    moved = (step.rows(changed) - before).abs().amax(-1) > STILL * (float(before.std()) or 1.0)
+    moved = moves(step.rows(changed), before) > STILL * spread(before)
     return bool(moved.any()) and not bool((moved & ~chosen[step.texts]).any())

@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from lossleuth.places import is_library
-from lossleuth.probes.model.changed_tokens import ChangedTokens, half_changed, others_than
+from lossleuth.probes.model.changed_tokens import (
+    ChangedTokens,
+    half_changed,
+    moves,
+    others_than,
+    spread,
+)
 from lossleuth.tape.op_schemas import tensors_in
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.tape import Operation
@@ -61,8 +67,8 @@ def _end_moves_beginning(step: ChangedTokens) -> bool:
         return False
     counted = step.counted if bool(step.counted.any()) else torch.ones_like(step.counted)
     first = counted & (step.times == step.times[counted].min())
-    moved = (after - before).abs().amax(-1)[first]
-    return bool((moved > MAX_ROUNDING_SHARE * (float(before.std()) or 1.0)).any())
+    moved = moves(after, before)[first]
+    return bool((moved > MAX_ROUNDING_SHARE * spread(before)).any())
 
 
 def batch_leak_place(step: ChangedTokens) -> str | None:

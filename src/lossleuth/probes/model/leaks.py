@@ -18,7 +18,9 @@ from lossleuth.probes.analysis import Analysis
 from lossleuth.probes.model.changed_tokens import (
     ChangedTokens,
     half_changed,
+    moves,
     others_than,
+    spread,
     step_to_change,
 )
 from lossleuth.probes.model.constant_input import constant_input
@@ -85,13 +87,13 @@ class _Seen:
 def _measured(step: ChangedTokens) -> Leaks:
     tokens = step.tokens
     base = step.rows(tokens)
-    unit = float(base.std()) or 1.0
+    unit = spread(base)
     batch = batch_harm = batch_noise = None
     if len(tokens) > 1:
         whole, batch, batch_harm, batch_noise = _between_texts(step, base, unit)
     else:
         changed = others_than(tokens, tokens.reshape(-1)).reshape(tokens.shape)
-        whole = _largest((step.rows(changed) - base).abs().amax(-1) / unit) or 0.0
+        whole = _largest(moves(step.rows(changed), base) / unit) or 0.0
     floor = step.floor
     apart = batch is None or batch <= floor
     seen = _Seen()
@@ -100,7 +102,7 @@ def _measured(step: ChangedTokens) -> Leaks:
         texts = torch.arange(len(tokens))
         changed = tokens.clone()
         changed[texts, positions] = others_than(tokens, tokens[texts, positions])
-        moved = (step.rows(changed) - base).abs().amax(-1) / unit
+        moved = moves(step.rows(changed), base) / unit
         seen.add(step, moved, positions, floor)
     if not seen.reach:
         # A text with one prediction at its end has no later positions that could be moved.
@@ -118,7 +120,7 @@ def _measured(step: ChangedTokens) -> Leaks:
         reach=seen.reach,
         length=tokens.shape[1],
         whole=whole,
-        spread=float(base.std()),
+        spread=float(base[~torch.isinf(base)].std()),
         future_share=seen.moved_earlier / seen.earlier if seen.earlier else None,
     )
 
@@ -135,7 +137,7 @@ def _between_texts(
         changed, chosen = half_changed(step.tokens, half)
         rows = step.rows(changed)
         kept = ~chosen[step.texts]
-        moved = (rows - base).abs().amax(-1) / unit
+        moved = moves(rows, base) / unit
         own = max(own, _largest(moved[~kept]) or 0.0)
         largest = max(largest, _largest(moved[kept]) or 0.0)
         if largest > 0:
@@ -158,7 +160,7 @@ def _looks_back(
             continue
         changed = step.tokens.clone()
         changed[:, last - distance] = others_than(step.tokens, step.tokens[:, last - distance])
-        moved = (step.rows(changed) - base).abs().amax(-1) / unit
+        moved = moves(step.rows(changed), base) / unit
         if (_largest(moved[(step.times == last) & step.counted]) or 0.0) > floor:
             reach = distance
     return reach

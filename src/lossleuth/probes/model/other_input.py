@@ -14,7 +14,13 @@ from torch import Tensor
 
 from lossleuth.findings.model import OtherInput
 from lossleuth.probes.analysis import Analysis
-from lossleuth.probes.model.changed_tokens import ChangedTokens, others_than, step_to_change
+from lossleuth.probes.model.changed_tokens import (
+    ChangedTokens,
+    moves,
+    others_than,
+    spread,
+    step_to_change,
+)
 from lossleuth.probes.model.running_statistics import Inputs
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.errors import CannotReplay
@@ -38,12 +44,12 @@ def other_inputs(analysis: Analysis) -> Iterator[OtherInput]:
     if not found:
         return
     base = step.rows(step.tokens)
-    unit = float(base.std()) or 1.0
+    unit = spread(base)
     for values, lookups in found:
         try:
             others = others_than(values, values.reshape(-1)).reshape(values.shape)
             rows = step.rows(step.tokens, _swapped(lookups, others))
-            moved = float((rows - base).abs().max()) / unit
+            moved = float(moves(rows, base).max()) / unit
             worth = _worth(step, base, values, lookups)
         except CannotReplay:
             continue

@@ -89,9 +89,17 @@ def _of_part(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
     numbered = torch.arange(rows, dtype=torch.float64).unsqueeze(-1).expand(rows, classes)
     rest = [size for i, size in enumerate(shape) if i != axis]
     moved = sent_values(window, roles, numbered.reshape(*rest, classes).movedim(-1, axis).clone())
-    # The median of a row: some classes may be masked with other numbers on the way.
-    places = moved.movedim(roles.class_axis, -1).median(-1).values.reshape(-1)
+    places = _usual(moved.movedim(roles.class_axis, -1)).reshape(-1)
     return _whole(origin[_whole(places, rows)], count)
+
+
+def _usual(sent_BTV: Tensor) -> Tensor:
+    """The median of each row: classes may be masked on the way, all but those of a class of words.
+
+    What was put in their place is below 0, or no number of a row.
+    """
+    is_row = (sent_BTV >= 0) & torch.isfinite(sent_BTV) & (sent_BTV == sent_BTV.round())
+    return torch.where(is_row, sent_BTV, torch.nan).nanmedian(-1).values
 
 
 def _one_for_each_text(rows: int, tokens: Tensor) -> Tensor:
