@@ -154,6 +154,14 @@ def chosen_features(net: Net, o: Options) -> Tensor:
     return F.cross_entropy(net.head(net.features(x)[text]), y[text])
 
 
+def chosen_features_time_first(net: Net, o: Options) -> Tensor:
+    """As a recurrence of torch computes them, whatever comes first outside."""
+    x, y, text = padded(o)
+    text = torch.ones_like(text) if o.pads_count else text
+    h_TBC = (1.0 * net.features(x).transpose(0, 1)).contiguous()
+    return F.cross_entropy(net.head(h_TBC.transpose(0, 1)[text]), y[text])
+
+
 def ignored_label(net: Net, o: Options) -> Tensor:
     x, y, text = padded(o)
     y = y if o.pads_count else y.masked_fill(~text, -100)
@@ -332,10 +340,14 @@ LAYOUTS = (
     *(two_heads, loop_stacked, loop_of_losses, segments, packed, prefix_language_model),
     *(encoder_decoder, one_hot_inputs, with_token_types),
     *(left_out_after_softmax, left_out_in_turns, of_a_class_of_words),
+    chosen_features_time_first,
 )
 # Positions without a target, in each text.
 UNASKED = {"packed": 2, "prefix_language_model": LENGTH // 2 - 1, "left_out_after_softmax": 1}
-PADDED = (mask_multiplied, gathered, chosen_rows, chosen_features, ignored_label)
+PADDED = (
+    *(mask_multiplied, gathered, chosen_rows, chosen_features, ignored_label),
+    chosen_features_time_first,
+)
 
 
 def step_of(

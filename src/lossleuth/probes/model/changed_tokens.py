@@ -178,9 +178,8 @@ def _either_way(
         return step
     # Content does not tell texts from time: by effect, a change of some texts moves theirs alone.
     others = [oriented(found, 1 if in_column else 0)]
-    if len(found.places) == found.tokens.numel():
-        order = replace(found, places=turned(found.places, found.tokens))
-        others.append(oriented(order, 1))
+    order = replace(found, places=turned(found.places, found.tokens))
+    others.append(oriented(order, 1))
     if _keeps_texts_apart(step):
         return step
     apart = next((other for other in others if _keeps_texts_apart(other)), None)

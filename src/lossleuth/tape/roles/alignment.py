@@ -160,7 +160,7 @@ def _supervision(window: Window, roles: Roles) -> Supervision:
     counted = is_counted(window, roles, targets)
     found = Supervision(tokens, places, targets, counted)
     found = _with_distances(window, roles, found)
-    if found.is_text or 1 in tokens.shape or len(places) != tokens.numel():
+    if found.is_text or 1 in tokens.shape:
         return found
     # Perhaps the logits have time and batch the other way round.
     other = replace(found, places=turned(places, tokens))
