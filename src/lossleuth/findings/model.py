@@ -47,6 +47,8 @@ class Leaks(Finding):
     whole: float | None = None
     # The standard deviation itself, over positions and classes.
     spread: float | None = None
+    # Whether it is known which rows of logits are of which text.
+    texts_known: bool = True
     # Of the supervised positions before a changed token, the share that it moves: all of them where
     # a model sees its whole input.
     future_share: float | None = None

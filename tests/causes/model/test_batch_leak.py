@@ -10,7 +10,7 @@ from evidence import alternating, check_proven, check_refuted, check_untested, s
 from lossleuth.causes.model.batch_leak import CAUSE, judge
 from lossleuth.findings.model import Leaks, Softmaxes
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Where
+from lossleuth.types.judgement import Status, Where
 
 
 def leak(batch: float | None, *places: str) -> Leaks:
@@ -34,6 +34,11 @@ def test_rows_that_stay_as_they_were_are_sound(batch: float) -> None:
 def test_rows_that_compete_for_an_expert_now_and_then_are_not_blamed() -> None:
     competing = replace(leak(0.4), batch_harm=0.001)
     check_refuted(judge(alternating([competing], [leak(0.0)])), "no harm")
+
+
+def test_rows_of_unknown_texts_are_suspected_at_most() -> None:
+    found = judge(alternating([leak(0.4)], [replace(leak(0.4), texts_known=False)]))
+    assert found.status is Status.SUSPECTED and "not known for sure" in found.because
 
 
 def test_a_single_row_is_untested_with_the_reason() -> None:

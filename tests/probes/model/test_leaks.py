@@ -236,6 +236,17 @@ def test_windows_that_follow_each_other_are_texts_of_their_own(mixes: bool) -> N
     assert (found.batch > 1e-3) == mixes
 
 
+def test_texts_that_neither_content_nor_effect_tells_apart_are_not_known() -> None:
+    def labels(net: Net, o: Options) -> Tensor:
+        x, _ = inputs_and_targets(o)
+        other = torch.randint(CLASSES, (x.numel(),), generator=torch.Generator().manual_seed(2))
+        return F.cross_entropy(net.head(net.features(x)).flatten(0, 1), other)
+
+    assert leaks_of(step_of(labels)).texts_known
+    mixed = leaks_of(step_of(labels, Options(mixes_rows=True)))
+    assert mixed.batch is not None and mixed.batch > 1e-3 and not mixed.texts_known
+
+
 @pytest.mark.parametrize("offset", [0, 2])
 def test_columns_of_text_are_known_by_effect_where_targets_do_not_tell(offset: int) -> None:
     for layout in LAYOUTS[:4]:

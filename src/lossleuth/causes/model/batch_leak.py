@@ -13,8 +13,9 @@ How it is judged
     as they were. What that is worth is the loss of those rows before and after; or, where what
     comes from other rows is noise to the model, how much better predictions are that are averaged
     over both neighbourhoods. From 0.01 nat on it is proven; if the run has learnt and it is less,
-    benign. Statistics of the batch that the program keeps for later, as batch normalisation does,
-    are held as they were.
+    benign. Where neither content nor effect tells which rows of logits are of which text, it is
+    only suspected. Statistics of the batch that the program keeps for later, as batch normalisation
+    does, are held as they were.
 
 How to fix
     Look for a view or transpose with batch and time in the wrong order.
@@ -24,6 +25,8 @@ When this verdict is wrong
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from lossleuth.causes.leaking import (
     MIN_BELOW_UNIGRAM,
@@ -37,7 +40,7 @@ from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.model import Leaks, Softmaxes
 from lossleuth.types.cause import Cause, always
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Judgement, Stage, untested
+from lossleuth.types.judgement import Judgement, Stage, Status, untested
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -47,13 +50,17 @@ def judge(evidence: Evidence) -> Judgement:
     leaks = row_leaks(evidence)
     if not leaks:
         return untested("no step with several rows was recorded")
-    return judge_leaks(
+    found = judge_leaks(
         evidence,
         leaks,
         "changing rows moves the logits of other rows",
         "it should be exactly 0",
         "Keep rows apart: check views and transposes of batch and time.",
     )
+    if found.status is Status.PROVEN and not all(x.texts_known for x in evidence.all(Leaks)):
+        because = f"{found.because} But which rows are of which text is not known for sure."
+        return replace(found, status=Status.SUSPECTED, because=because)
+    return found
 
 
 CAUSE = Cause(

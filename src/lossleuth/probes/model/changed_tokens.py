@@ -48,6 +48,8 @@ class ChangedTokens:
     times: Tensor
     counted: Tensor
     targets: Tensor | None
+    # Whether it is known which row is of which text: by content, by effect, or one for each.
+    texts_known: bool = True
     # What is held as it was: statistics of the batch that are kept for later.
     statistics: RunningStatistics | None = None
     # Operations that ran in less than float64.
@@ -183,7 +185,8 @@ def _either_way(
     if _keeps_texts_apart(step):
         return step
     apart = next((other for other in others if _keeps_texts_apart(other)), None)
-    return apart or _reordered(step) or step
+    one_each = len(step.texts) == len(step.tokens)
+    return apart or _reordered(step) or replace(step, texts_known=one_each or found.is_ordered)
 
 
 def _reordered(step: ChangedTokens) -> ChangedTokens | None:

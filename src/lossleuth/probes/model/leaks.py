@@ -121,6 +121,7 @@ def _measured(step: ChangedTokens) -> Leaks:
         length=tokens.shape[1],
         whole=whole,
         spread=float(base[~torch.isinf(base)].std()),
+        texts_known=step.texts_known,
         future_share=seen.moved_earlier / seen.earlier if seen.earlier else None,
     )
 
