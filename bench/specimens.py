@@ -1,12 +1,12 @@
 """Programs that others wrote: which faults are named, and what is wrongly sure.
 
 `specimen_programs/open`, `held`, `unseen_a` and `unseen_b` have been looked at while lossleuth was
-changed; `unseen_c` is neither opened nor run but to measure (2026-11-19). The schedule of `pl_` and
-`plsmall_` programs has a fault of its own that nobody planted: it is over after one step. Each fault
-is harmful by measurement: `key.tsv` has the losses. `SPECIMENS=open`, `held` or `unseen` in the
-environment chooses folders by the beginning of their names; `ONLY=word` those whose name has that
-word. `JOBS=4` judges so many at a time, which shows whether the budget is kept on a loaded machine;
-`LOSSLEUTH_RESULTS=folder` keeps the runs, and those that are there are not made again.
+changed; `unseen_c` is neither opened nor run but to measure (2026-11-19). Each fault is harmful by
+measurement: `key.tsv` has the losses. The schedule of the `pl_` and `plsmall_` programs has a fault
+of its own that nobody planted: it is over after one step. `SPECIMENS=open`, `held` or `unseen` in
+the environment chooses folders by the beginning of their names; `ONLY=word` those whose name has
+that word. `JOBS=4` judges so many at a time, which shows whether the budget is kept on a loaded
+machine; `LOSSLEUTH_RESULTS=folder` keeps the runs, and those that are there are not made again.
 """
 
 from __future__ import annotations
