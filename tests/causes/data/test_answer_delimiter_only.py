@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from evidence import LOSS, alternating, check_proven, check_refuted, check_untested, seen
 
 from lossleuth.causes.data.answer_delimiter_only import judge
 from lossleuth.findings.data import Alignment
+from lossleuth.findings.loss import TrueLoss
+
+WORDS = TrueLoss(0.1, 8, 96)
 
 
 def asked(targets: int, tokens: int = 40, supervised: int = 8) -> Alignment:
@@ -14,7 +19,13 @@ def asked(targets: int, tokens: int = 40, supervised: int = 8) -> Alignment:
 
 
 def test_one_target_on_every_recorded_step_is_proven() -> None:
-    check_proven(judge(seen(asked(1))), LOSS, "All 24 targets", "40 different")
+    check_proven(judge(seen(asked(1), WORDS)), LOSS, "All 24 targets", "40 different")
+
+
+def test_a_classifier_whose_batches_are_sorted_is_not_blamed() -> None:
+    labels = replace(WORDS, vocabulary=2)
+    check_refuted(judge(seen(asked(1), labels)), "2 classes")
+    check_refuted(judge(seen(asked(1))), "0 classes")
 
 
 @pytest.mark.parametrize("other", [asked(2), asked(30)])

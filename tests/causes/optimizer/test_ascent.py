@@ -93,7 +93,9 @@ def test_a_rate_below_zero_is_proven_where_the_loss_rises() -> None:
     rising = running(rates, falls + [2.0 + 0.5 * i for i in range(10)])
     check_proven(judge(rising), OPTIMIZER, "10 of 31 steps", "at step 21", "-0.05")
     still = running(rates, falls + [2.0] * 10)
-    assert judge(still).status is Status.SUSPECTED
+    assert judge(still).status is Status.BENIGN
+    # A loss that is negated as well goes down.
+    check_refuted(judge(running([-0.1] * 20, [-3.0 + 0.1 * i for i in range(20)])), "above 0")
 
 
 @pytest.mark.parametrize("last", [-1e-9, -1e-3])

@@ -10,19 +10,22 @@ Why training fails
 
 How it is judged
     On every recorded step, all targets that count are one and the same token, where the texts
-    themselves have many. That is exact, and proof by itself.
+    themselves have many, and the model has a class for each of those. That is exact, and proof by
+    itself.
 
 How to fix
     Print the targets of one text. Take the length of the prompt without the answer.
 
 When this verdict is wrong
-    It has no known exception: a loss with one possible answer teaches nothing.
+    When batches are sorted by what is asked for, so that each has one answer and the next another.
+    A classifier of a few classes is left out for that.
 """
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import first_place
+from lossleuth.causes.reasoning import first_place, vocabulary
 from lossleuth.findings.data import Alignment, TargetLines
+from lossleuth.findings.loss import TrueLoss
 from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
@@ -42,6 +45,9 @@ def judge(evidence: Evidence) -> Judgement:
     if most > 1 or min(found.distinct_tokens for found in known) < MIN_TOKENS:
         return refuted(f"a recorded step asks for up to {most} different tokens")
     tokens = known[-1].distinct_tokens
+    classes = vocabulary(evidence) or 0
+    if classes < max(found.distinct_tokens for found in known):
+        return refuted(f"it has {classes} classes, fewer than tokens: its answers are labels")
     because = (
         f"All {count} targets that count on {len(known)} recorded steps are, step by step, one and "
         f"the same token, where texts have {tokens} different ones; at least 2 are needed to "
@@ -62,7 +68,7 @@ CAUSE = Cause(
     "only one token is ever asked for",
     judge,
     needs=(Alignment,),
-    uses=(TargetLines,),
+    uses=(TargetLines, TrueLoss),
     limits=(MIN_TARGETS, MIN_ALL_TARGETS, MIN_TOKENS),
     overlaps=("labels_all_masked",),
     voids_trials=True,

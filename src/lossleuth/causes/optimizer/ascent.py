@@ -11,7 +11,7 @@ How it is judged
     The cosine between the update and the negative gradient, and between what is differentiated and
     cross-entropy at the logits: one of them is negative on every recorded step. Whether it matters
     is tried: the same run with every update turned around. A learning rate below 0, as of a
-    schedule that goes on past its end, is proven where the loss rises from there on.
+    schedule that goes on past its end, is proven where the loss rises from there on, else benign.
 
 How to fix
     Correct the sign of the loss, of the optimizer's `maximize`, or of the update.
@@ -91,7 +91,8 @@ def _below_zero(evidence: Evidence) -> Judgement | None:
     rated = [(s, s.rates or [s.lr]) for s in evidence.steps if s.lr is not None]
     peak = max((max(rates) for _, rates in rated), default=0.0)
     below = [s for s, rates in rated if max(rates) < -MIN_BELOW_ZERO * abs(peak)]
-    if len(below) < MIN_STEPS_BELOW:
+    # A loss that is negated, too, goes down by rates that are below 0 throughout.
+    if len(below) < MIN_STEPS_BELOW or peak <= 0:
         return None
     first = below[0].step
     before = finite(s.loss for s in evidence.steps if s.step <= first)[-int(LAST_LOSSES) :]
@@ -112,7 +113,7 @@ def _below_zero(evidence: Evidence) -> Judgement | None:
         )
     made = [scheduler.place for scheduler in evidence.settings.schedulers]
     return Judgement(
-        Status.PROVEN if rises else Status.SUSPECTED,
+        Status.PROVEN if rises else Status.BENIGN,
         because,
         setting_place(evidence, "schedule") or first_place(made) or optimizer_place(evidence),
         Wrongness("lowest learning rate", lowest, 0.0, 0.0),
