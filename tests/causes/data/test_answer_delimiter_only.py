@@ -11,7 +11,7 @@ from lossleuth.causes.data.answer_delimiter_only import judge
 from lossleuth.findings.data import Alignment
 from lossleuth.findings.loss import TrueLoss
 
-WORDS = TrueLoss(0.1, 8, 96)
+WORDS = TrueLoss(0.1, 8, 96, logits_std=2.0)
 
 
 def asked(targets: int, tokens: int = 40, supervised: int = 8) -> Alignment:
