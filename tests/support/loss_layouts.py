@@ -239,6 +239,14 @@ def left_out_in_turns(net: Net, o: Options) -> Tensor:
     return torch.stack(losses).mean()
 
 
+def left_out_in_late_turns(net: Net, o: Options) -> Tensor:
+    """The first positions are left out, and the others come last first."""
+    x, y = inputs_and_targets(o)
+    z = net.head(net.features(x))
+    losses = [F.cross_entropy(z[:, t], y[:, t]) for t in reversed(range(2, LENGTH))]
+    return torch.stack(losses).mean()
+
+
 # Loops over time.
 
 
@@ -340,10 +348,15 @@ LAYOUTS = (
     *(two_heads, loop_stacked, loop_of_losses, segments, packed, prefix_language_model),
     *(encoder_decoder, one_hot_inputs, with_token_types),
     *(left_out_after_softmax, left_out_in_turns, of_a_class_of_words),
-    chosen_features_time_first,
+    *(chosen_features_time_first, left_out_in_late_turns),
 )
 # Positions without a target, in each text.
-UNASKED = {"packed": 2, "prefix_language_model": LENGTH // 2 - 1, "left_out_after_softmax": 1}
+UNASKED = {
+    "packed": 2,
+    "prefix_language_model": LENGTH // 2 - 1,
+    "left_out_after_softmax": 1,
+    "left_out_in_late_turns": 2,
+}
 PADDED = (
     *(mask_multiplied, gathered, chosen_rows, chosen_features, ignored_label),
     chosen_features_time_first,

@@ -25,7 +25,7 @@ MIN_BELOW_UNIGRAM = Limit(
 
 
 MIN_SEEN = Limit(
-    0.25, "share of earlier positions that a token moves, beyond which a model sees its whole input"
+    0.25, "share of tokens that move the position before them, beyond which a model looks ahead"
 )
 
 
@@ -44,7 +44,7 @@ class Leak(NamedTuple):
     noise: float | None = None
     # Whether it comes in through a tensor without positions.
     by_code: bool = False
-    # The share of earlier positions that a token moves.
+    # The share of tokens that move the nearest position before them.
     share: float | None = None
 
     @property

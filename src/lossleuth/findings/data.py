@@ -23,6 +23,8 @@ class Alignment(Finding):
     distinct_targets: int = 0
     # Where a step has several losses, the offset of each; None where no offset explains it.
     heads: tuple[int | None, ...] = ()
+    # The one token that all targets are, where they are tokens of the table that is looked up in.
+    only_target: int | None = None
 
 
 @dataclass(frozen=True)

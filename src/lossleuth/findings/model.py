@@ -49,8 +49,8 @@ class Leaks(Finding):
     spread: float | None = None
     # Whether it is known which rows of logits are of which text.
     texts_known: bool = True
-    # Of the supervised positions before a changed token, the share that it moves: all of them where
-    # a model sees its whole input.
+    # The share of changed tokens that move the nearest supervised position before them: all of them
+    # where a model looks ahead, a few where only a prefix does.
     future_share: float | None = None
 
 
@@ -58,7 +58,7 @@ class Leaks(Finding):
 class OtherInput(Finding):
     """Tokens that are looked up beside those that the targets follow, such as an encoder's."""
 
-    # Where they are looked up, as file:line.
+    # Where they are looked up, as file:line, and which of several it is: the larger come first.
     place: str | None
     # Largest move of any logit if all of them are others, as a share of the logits' standard
     # deviation, and what rounding may do.
@@ -66,6 +66,7 @@ class OtherInput(Finding):
     floor: float
     # Nats that a prediction loses with those of another text, where that can be said.
     worth: float | None = None
+    number: int = 0
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,8 @@ class Uncovered:
     line: int | None
     module: str | None
     gradient: float
+    # Tells tensors of one name apart, within a run.
+    key: int = 0
 
 
 @dataclass(frozen=True)

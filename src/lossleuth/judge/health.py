@@ -56,14 +56,14 @@ def _rewritten(evidence: Evidence) -> list[str]:
 
 def _of_no_use(evidence: Evidence) -> list[str]:
     """Input beside the text, such as a source to be translated, that tells nothing."""
-    last: dict[str | None, list[float]] = {}
+    last: dict[tuple[str | None, int], list[float]] = {}
     for step in evidence.recorded:
         for other in step.all(OtherInput):
             if other.worth is not None:
-                last.setdefault(other.place, []).append(other.worth)
+                last.setdefault((other.place, other.number), []).append(other.worth)
     useless = {
         place: max(worths[-LAST_STEPS:])
-        for place, worths in last.items()
+        for (place, _), worths in last.items()
         if len(worths) >= LAST_STEPS and max(worths[-LAST_STEPS:]) < MIN_WORTH
     }
     return [

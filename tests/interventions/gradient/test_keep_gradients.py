@@ -102,3 +102,25 @@ def test_a_scaled_loss_is_still_unscaled() -> None:
 
     assert with_changes(lambda: scaled(False), KeepGradients()).is_exactly(scaled(False))
     assert with_changes(lambda: scaled(True), KeepGradients()).is_exactly(scaled(False))
+
+
+def test_an_optimizer_that_is_made_again_lets_nothing_pile_up() -> None:
+    """Both hold the same parameters, which are noted twice."""
+
+    def program(clears_in_time: bool) -> Ran:
+        weight = torch.linspace(0.5, 2, 4).requires_grad_()
+        losses = []
+        for step in range(6):
+            if step % 3 == 0:
+                optimizer = torch.optim.SGD([weight], lr=0.01)
+            loss = weight.square().sum()
+            if clears_in_time:
+                optimizer.zero_grad()
+            loss.backward()
+            if not clears_in_time:
+                optimizer.zero_grad()
+            optimizer.step()
+            losses.append(loss.item())
+        return Ran(losses, weight.detach().clone())
+
+    assert with_changes(lambda: program(False), KeepGradients()).is_exactly(program(True))

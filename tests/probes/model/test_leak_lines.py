@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from steps import SmallModel, recorded_step
+from steps import VOCABULARY, SmallModel, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -136,3 +136,18 @@ def test_a_code_of_the_whole_text_is_told_from_a_look_ahead() -> None:
     for between in (padded_and_cut_too_early, looks_ahead):
         assert future_leak_place(step_of(planted(between))) is not None
         assert not comes_through_a_code(step_of(planted(between)))
+
+
+def test_a_code_of_texts_that_end_in_padding_is_still_a_code() -> None:
+    tokens = torch.randint(1, VOCABULARY, (4, 15))
+    tokens[:, 9:] = 0
+
+    def loss(model: nn.Module, _: Tensor) -> Tensor:
+        h = model.get_submodule("tokens")(tokens[:, :-1])
+        real = (tokens[:, :-1] != 0)[..., None]
+        code = (h * real).sum(1) / real.sum(1)
+        scores = model.get_submodule("head")(h + code[:, None])
+        targets = tokens[:, 1:].masked_fill(tokens[:, 1:] == 0, -100)
+        return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+
+    assert comes_through_a_code(step_of(recorded_step(loss)))

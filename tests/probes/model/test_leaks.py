@@ -236,6 +236,20 @@ def test_windows_that_follow_each_other_are_texts_of_their_own(mixes: bool) -> N
     assert (found.batch > 1e-3) == mixes
 
 
+@pytest.mark.parametrize("lowest", [float("-inf"), torch.finfo(torch.float32).min, -1e9])
+def test_classes_that_are_masked_hide_no_move(lowest: float) -> None:
+    def masked(net: Net, o: Options) -> Tensor:
+        x, y = inputs_and_targets(o)
+        kept = y.clamp(max=CLASSES - 4)
+        z = net.head(net.features(x))
+        z = z.masked_fill(torch.arange(CLASSES) > CLASSES - 4, lowest)
+        return F.cross_entropy(z.flatten(0, 1), kept.flatten())
+
+    found = leaks_of(step_of(masked))
+    assert found.own is not None and found.own > 0.01
+    assert (found.future, found.batch) == (0.0, 0.0)
+
+
 def test_texts_that_neither_content_nor_effect_tells_apart_are_not_known() -> None:
     def labels(net: Net, o: Options) -> Tensor:
         x, _ = inputs_and_targets(o)

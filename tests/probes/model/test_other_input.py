@@ -79,3 +79,18 @@ def test_a_source_that_is_mixed_up_among_texts_is_worth_nothing() -> None:
 def test_a_model_of_one_text_has_no_other_input() -> None:
     with Analysis(recorded_step()) as analysis:
         assert list(other_inputs(analysis)) == []
+
+
+def test_positions_that_begin_anywhere_are_no_input() -> None:
+    model = nn.Embedding(VOCABULARY, WIDTH)
+    table, head = nn.Embedding(40, WIDTH), nn.Linear(WIDTH, VOCABULARY)
+
+    def loss_of(_: nn.Module, __: Tensor) -> Tensor:
+        texts = torch.randint(VOCABULARY, (6, 17))
+        begin = torch.randint(20, (6, 1))
+        places = torch.arange(16) + begin
+        scores = head(model(texts[:, :-1]) + table(places))
+        return F.cross_entropy(scores.flatten(0, 1), texts[:, 1:].flatten())
+
+    with Analysis(recorded_step(loss_of)) as analysis:
+        assert list(other_inputs(analysis)) == []

@@ -200,3 +200,28 @@ def test_where_updates_are_made_by_hand_what_moves_is_held(moved: int | None) ->
     assert answer is not None and answer.by_hand
     missing = [] if moved is None else ["a parameter of shape (23, 16)"]
     assert [tensor.name for tensor in answer.missing] == missing
+
+
+def test_a_gradient_of_what_the_step_has_computed_hides_nothing() -> None:
+    model = SmallModel()
+    held = list(model.parameters())
+    optimizer = torch.optim.SGD(held, lr=0.1)
+    recorder = Recorder(0)
+    recorder.start()
+    try:
+        kept: list[torch.Tensor] = []
+        model.between = lambda h: (kept.append(h), h)[1]
+        loss = shifted_loss(model, batch())
+        asked = [*held, kept[0]]
+        run = recorder.begin_backward([loss], [None])
+        gradients = torch.autograd.grad(loss, asked)
+        recorder.end_backward(run, list(zip(asked, gradients, strict=True)))
+        for parameter, gradient in zip(held, gradients, strict=False):
+            parameter.grad = gradient
+        recorder.before_update(optimizer)
+        optimizer.step()
+        recorder.after_update(optimizer)
+    finally:
+        recorder.stop()
+    answer = coverage(recorder.window)
+    assert answer is not None and (answer.missing, answer.held) == ((), len(held))

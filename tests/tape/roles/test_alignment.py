@@ -107,3 +107,13 @@ def test_a_handful_of_labels_agrees_with_padding_by_chance() -> None:
     found = Supervision(tokens, ends, labels, torch.ones(32, dtype=torch.bool))
     assert max(found.shares(0).values()) > 0.5
     assert not found.is_ordered and not found.is_text and found.time_axis == 1
+
+
+@pytest.mark.parametrize(("classes", "is_word"), [(23, True), (9, False)])
+def test_the_one_target_is_told_where_classes_are_tokens(classes: int, is_word: bool) -> None:
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        scores = model(tokens[:, :-1])[..., :classes].flatten(0, 1)
+        return F.cross_entropy(scores, torch.full((len(scores),), 4))
+
+    assert aligned(loss).only_target == (4 if is_word else None)
+    assert aligned(shifted_by(1)).only_target is None

@@ -97,6 +97,21 @@ def test_padding_that_is_predicted_well_counts_by_its_weight_too(sure: float, co
     assert found.supervised == (ROWS * LENGTH if counts or sure > 40 else TEXT)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_log_probabilities_that_were_changed_are_no_rows_of_scores(sign: float) -> None:
+    """Those of padding are made 0, or all change their sign, and the last position is left out."""
+
+    def changed(net: Net, o: Options) -> Tensor:
+        x, y, text = padded(o)
+        chances = sign * net.head(net.features(x)).log_softmax(-1)
+        chances = chances.masked_fill(~text[..., None], 0.0) if sign > 0 else chances
+        return -sign * chances[:, :-1].gather(2, y[:, :-1, None]).sum() / text.sum()
+
+    window = step_of(changed)
+    found = padding(window, find_roles(window))
+    assert found.untested is not None
+
+
 @pytest.mark.parametrize("layout", [mask_multiplied, gathered])
 def test_weights_are_the_derivative_by_each_rows_own_loss(layout: Layout) -> None:
     window = step_of(layout)

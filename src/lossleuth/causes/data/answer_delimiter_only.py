@@ -9,23 +9,22 @@ Why training fails
     else is learnt.
 
 How it is judged
-    On every recorded step, all targets that count are one and the same token, where the texts
-    themselves have many, and the model has a class for each of those. That is exact, and proof by
-    itself.
+    All targets that count are one and the same token, on all recorded steps, where the texts
+    themselves have many. That is exact, and proof by itself. Classes count as tokens where there
+    are about as many as rows in the table that tokens are looked up in: a ranking loss has its
+    right answer first by design.
 
 How to fix
     Print the targets of one text. Take the length of the prompt without the answer.
 
 When this verdict is wrong
-    When batches are sorted by what is asked for, so that each has one answer and the next another.
-    A classifier of a few classes is left out for that.
+    When the few recorded steps happen to be of one sort, in data that is sorted by its answers.
 """
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import first_place, vocabulary
+from lossleuth.causes.reasoning import first_place
 from lossleuth.findings.data import Alignment, TargetLines
-from lossleuth.findings.loss import TrueLoss
 from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
@@ -45,13 +44,15 @@ def judge(evidence: Evidence) -> Judgement:
     if most > 1 or min(found.distinct_tokens for found in known) < MIN_TOKENS:
         return refuted(f"a recorded step asks for up to {most} different tokens")
     tokens = known[-1].distinct_tokens
-    classes = vocabulary(evidence) or 0
-    if classes < max(found.distinct_tokens for found in known):
-        return refuted(f"it has {classes} classes, fewer than tokens: its answers are labels")
+    asked = {found.only_target for found in known}
+    if None in asked or len(asked) > 1:
+        return refuted(
+            f"the 1 answer of each step is no token, or another one on each of {len(known)} steps"
+        )
     because = (
-        f"All {count} targets that count on {len(known)} recorded steps are, step by step, one and "
-        f"the same token, where texts have {tokens} different ones; at least 2 are needed to "
-        "learn anything."
+        f"All {count} targets that count on {len(known)} recorded steps are one and the same token "
+        f"({known[-1].only_target}), where texts have {tokens} different ones; at least 2 are "
+        "needed to learn anything."
     )
     return Judgement(
         Status.PROVEN,
@@ -68,7 +69,7 @@ CAUSE = Cause(
     "only one token is ever asked for",
     judge,
     needs=(Alignment,),
-    uses=(TargetLines, TrueLoss),
+    uses=(TargetLines,),
     limits=(MIN_TARGETS, MIN_ALL_TARGETS, MIN_TOKENS),
     overlaps=("labels_all_masked",),
     voids_trials=True,

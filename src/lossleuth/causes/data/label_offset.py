@@ -59,7 +59,7 @@ def judge(evidence: Evidence) -> Judgement:
     offsets = {w[0] for w in wrong}
     if len(wrong) == len(known) and len(offsets) == 1:
         offset, explained, count, right = wrong[-1]
-        if _sees_itself(evidence):
+        if _sees_itself(evidence, ahead=offset > 1):
             return refuted(
                 f"a model that sees its whole input is asked for offset {offset} in "
                 f"{explained:.0%}, as it may be meant to"
@@ -104,14 +104,16 @@ def _head(evidence: Evidence, heads: tuple[int | None, ...]) -> Judgement:
     )
 
 
-def _sees_itself(evidence: Evidence) -> bool:
+def _sees_itself(evidence: Evidence, *, ahead: bool = False) -> bool:
     """Whether later tokens reach earlier positions: then this is no next-token model at all.
 
-    They have to reach most of those that count: a prefix may see itself, and be asked for its end.
+    Where tokens further `ahead` are asked for, they have to reach many: a prefix sees itself, and
+    its end may be asked for.
     """
     leaks = [x for x in evidence.all(Leaks) if x.future is not None]
     return bool(leaks) and all(
-        (x.future or 0.0) > x.floor and (x.future_share is None or x.future_share > MIN_SEEN)
+        (x.future or 0.0) > x.floor
+        and (not ahead or x.future_share is None or x.future_share > MIN_SEEN)
         for x in leaks
     )
 

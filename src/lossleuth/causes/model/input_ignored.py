@@ -130,13 +130,13 @@ def _fed_one_token(evidence: Evidence) -> Judgement | None:
 
 def _lost_beside_the_text(evidence: Evidence) -> Judgement | None:
     """Whether tokens beside those that the targets follow move no logit on any recorded step."""
-    found: dict[str | None, list[OtherInput]] = {}
+    found: dict[tuple[str | None, int], list[OtherInput]] = {}
     for other in evidence.all(OtherInput):
-        found.setdefault(other.place, []).append(other)
+        found.setdefault((other.place, other.number), []).append(other)
     steps = len(evidence.all(Leaks))
     lost = [
         (place, others)
-        for place, others in found.items()
+        for (place, _), others in found.items()
         if len(others) >= max(2, steps) and all(other.moved <= other.floor for other in others)
     ]
     if not lost:

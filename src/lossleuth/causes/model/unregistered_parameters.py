@@ -79,9 +79,10 @@ def judge(evidence: Evidence) -> Judgement:
     return decided_by_trial(evidence, fault, [CURE])
 
 
-def _never_updated(known: Sequence[Coverage]) -> set[str]:
-    """What was missing on every recorded step: updates by hand may take turns."""
-    return set.intersection(*({tensor.name for tensor in one.missing} for one in known))
+def _never_updated(known: Sequence[Coverage]) -> set[tuple[str, int]]:
+    """What was missing on each of several recorded steps: updates by hand may take turns."""
+    missing = [{(tensor.name, tensor.key) for tensor in one.missing} for one in known]
+    return set.intersection(*missing) if len(missing) > 1 else set()
 
 
 def _where(evidence: Evidence, found: Coverage) -> Where | None:

@@ -11,7 +11,7 @@ How it is judged
     The cosine between the update and the negative gradient, and between what is differentiated and
     cross-entropy at the logits: one of them is negative on every recorded step. Whether it matters
     is tried: the same run with every update turned around. A learning rate below 0, as of a
-    schedule that goes on past its end, is proven where the loss rises from there on, else benign.
+    schedule that goes on past its end, is proven where the loss surely rises from there on.
 
 How to fix
     Correct the sign of the loss, of the optimizer's `maximize`, or of the update.
@@ -22,6 +22,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
+import math
 import statistics
 
 from lossleuth.causes.edits import minimised
@@ -50,6 +51,7 @@ MIN_BELOW_ZERO = Limit(
     1e-3, "share of the highest rate below 0 that is no rounding at a schedule's end"
 )
 MIN_STEPS_BELOW = Limit(4, "fewest steps with a rate below 0")
+MIN_ERRORS = Limit(3.0, "standard errors by which the loss has to rise beyond that")
 LAST_LOSSES = Limit(10, "losses before the first such step, and at the end, that are compared")
 CURE = Change.of("scale_lr", factor=-1.0)
 
@@ -87,7 +89,10 @@ def judge(evidence: Evidence) -> Judgement:
 
 
 def _below_zero(evidence: Evidence) -> Judgement | None:
-    """Whether the rate of every group comes to be below 0, and the loss rises from there on."""
+    """Proven where the rate of every group comes to be below 0, and the loss rises from there on.
+
+    What rises is the loss that is differentiated: updates up its gradient make it larger.
+    """
     rated = [(s, s.rates or [s.lr]) for s in evidence.steps if s.lr is not None]
     peak = max((max(rates) for _, rates in rated), default=0.0)
     below = [s for s, rates in rated if max(rates) < -MIN_BELOW_ZERO * abs(peak)]
@@ -97,23 +102,22 @@ def _below_zero(evidence: Evidence) -> Judgement | None:
     first = below[0].step
     before = finite(s.loss for s in evidence.steps if s.step <= first)[-int(LAST_LOSSES) :]
     after = finite(s.loss for s in below)[-int(LAST_LOSSES) :]
-    rises = bool(before and after) and (
-        statistics.fmean(after) > statistics.fmean(before) + MIN_EFFECT_NATS
-    )
+    if len(before) < 2 or len(after) < 2:
+        return None
+    noise = math.hypot(*(statistics.stdev(x) / len(x) ** 0.5 for x in (before, after)))
+    rise = statistics.fmean(after) - statistics.fmean(before)
+    if not rise > MIN_EFFECT_NATS + MIN_ERRORS * noise:
+        return None
     lowest = min(max(s.rates or [s.lr or 0.0]) for s in below)
     because = (
         f"The learning rate is below 0 in {len(below)} of {len(rated)} steps, the first at step "
-        f"{first} ({lowest:.3g} at the lowest), so that updates go up the gradient; it should be "
-        "above 0."
+        f"{first + 1} ({lowest:.3g} at the lowest), so that updates go up the gradient; it should "
+        f"be above 0. The loss is {statistics.fmean(before):.3f} before and "
+        f"{statistics.fmean(after):.3f} at the end."
     )
-    if rises:
-        because += (
-            f" The loss is {statistics.fmean(before):.3f} before and {statistics.fmean(after):.3f} "
-            "at the end."
-        )
     made = [scheduler.place for scheduler in evidence.settings.schedulers]
     return Judgement(
-        Status.PROVEN if rises else Status.BENIGN,
+        Status.PROVEN,
         because,
         setting_place(evidence, "schedule") or first_place(made) or optimizer_place(evidence),
         Wrongness("lowest learning rate", lowest, 0.0, 0.0),
@@ -131,7 +135,7 @@ CAUSE = Cause(
     "the update goes up the gradient",
     judge,
     uses=(Descent, LogitGradient, UpdateLines),
-    limits=(MAX_COSINE, MIN_BELOW_ZERO, MIN_STEPS_BELOW, LAST_LOSSES, MIN_EFFECT_NATS),
+    limits=(MAX_COSINE, MIN_BELOW_ZERO, MIN_STEPS_BELOW, LAST_LOSSES, MIN_ERRORS, MIN_EFFECT_NATS),
     overlaps=("loss_disconnected", "update_rule_wrong", "wrong_backward"),
     fix=minimised,
 )

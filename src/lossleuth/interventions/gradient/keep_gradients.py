@@ -66,6 +66,7 @@ class KeepGradients(Intervention):
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Leave what the program had left."""
-        for parameter, gradient in self._given:
+        # The first that was noted is the program's, where one optimizer has followed another.
+        for parameter, gradient in reversed(self._given):
             parameter.grad = gradient
         self._given = []

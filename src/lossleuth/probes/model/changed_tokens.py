@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,6 +31,8 @@ STILL = 1e-9
 # The rounding floor, in units of the last digit of the logits. Picked by hand: other tokens may
 # change how a kernel splits its work, and so the order of its sums.
 ROUNDING_FLOOR_ULPS = 1e4
+# A logit that is so far below the largest of its row stands for a class that is masked.
+MASKED = 1e6
 # Texts whose order is looked for: a replay each.
 MAX_REORDERED = 64
 
@@ -176,7 +179,8 @@ def _either_way(
     step = oriented(found, found.time_axis)
     # Windows that follow each other are a text too, down their last column.
     in_column = not found.time_axis and len(torch.unique(step.texts)) == 1
-    if (found.is_ordered and not in_column) or 1 in found.tokens.shape:
+    by_content = found.is_ordered and not in_column and not found.is_turned
+    if by_content or 1 in found.tokens.shape:
         return step
     # Content does not tell texts from time: by effect, a change of some texts moves theirs alone.
     others = [oriented(found, 1 if in_column else 0)]
@@ -186,7 +190,7 @@ def _either_way(
         return step
     apart = next((other for other in others if _keeps_texts_apart(other)), None)
     one_each = len(step.texts) == len(step.tokens)
-    return apart or _reordered(step) or replace(step, texts_known=one_each or found.is_ordered)
+    return apart or _reordered(step) or replace(step, texts_known=one_each)
 
 
 def _reordered(step: ChangedTokens) -> ChangedTokens | None:
@@ -236,7 +240,13 @@ def moves(rows: Tensor, before: Tensor) -> Tensor:
 
 def spread(rows: Tensor) -> float:
     """The standard deviation of rows, without classes that are masked; 1 if there is none."""
-    return float(rows[~torch.isinf(rows)].std()) or 1.0
+    return deviation(rows) or 1.0
+
+
+def deviation(rows: Tensor) -> float:
+    """The same as it is. A class is masked by the lowest number that there is, say."""
+    there = rows[rows > rows.amax(-1, keepdim=True) - MASKED]
+    return float(there.std()) if len(there) > 1 else math.nan
 
 
 def half_changed(tokens: Tensor, half: int) -> tuple[Tensor, Tensor]:

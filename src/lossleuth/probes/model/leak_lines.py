@@ -57,10 +57,17 @@ def comes_through_a_code(step: ChangedTokens) -> bool:
 
 
 def _end_moves_beginning(step: ChangedTokens) -> bool:
-    """Whether the last tokens of texts move the first predictions that count."""
+    """Whether the last tokens of texts move the first predictions that count.
+
+    Those before the last prediction that counts, since texts may end in padding.
+    """
     changed = step.tokens.clone()
     last = max(1, round(LAST_PART * changed.shape[1]))
-    changed[:, -last:] = others_than(step.tokens, step.tokens[:, -last:])
+    for text in range(len(changed)):
+        times = step.times[step.counted & (step.texts == text)]
+        end = int(times.max()) + 1 if len(times) else changed.shape[1]
+        part = slice(max(0, end - last), end)
+        changed[text, part] = others_than(step.tokens, step.tokens[text, part])
     try:
         before, after = step.rows(step.tokens), step.rows(changed)
     except CannotReplay:

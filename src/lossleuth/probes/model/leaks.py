@@ -17,6 +17,7 @@ from lossleuth.findings.model import Leaks
 from lossleuth.probes.analysis import Analysis
 from lossleuth.probes.model.changed_tokens import (
     ChangedTokens,
+    deviation,
     half_changed,
     moves,
     others_than,
@@ -61,9 +62,9 @@ class _Seen:
     """The largest moves of logits, by where they are from the changed token."""
 
     before: float = 0.0
-    # How many earlier positions were looked at, and moved.
-    earlier: int = 0
-    moved_earlier: int = 0
+    # Changed tokens with a supervised position before them, and of how many the nearest moved.
+    asked: int = 0
+    moved_nearest: int = 0
     at: float | None = None
     after: float | None = None
     # Positions from a changed token to the last that moved.
@@ -75,13 +76,21 @@ class _Seen:
         # Positions that are not supervised, such as a prefix, may see everything.
         earlier = moved[(distance < 0) & step.counted]
         self.before = max(self.before, _largest(earlier) or 0.0)
-        self.earlier += len(earlier)
-        self.moved_earlier += int((earlier > floor).sum())
+        self._add_nearest(step, moved > floor, distance)
         self.at = _larger(self.at, _largest(moved[distance == 0]))
         self.after = _larger(self.after, _largest(moved[distance > 0]))
         reached = distance[(moved > floor) & (distance >= 0)]
         if len(reached):
             self.reach = max(self.reach or 0, int(reached.max()))
+
+    def _add_nearest(self, step: ChangedTokens, moved: Tensor, distance: Tensor) -> None:
+        """Look at the last supervised position of each text before its changed token."""
+        before = (distance < 0) & step.counted
+        for text in torch.unique(step.texts[before]):
+            mine = before & (step.texts == text)
+            nearest = mine & (distance == distance[mine].max())
+            self.asked += 1
+            self.moved_nearest += bool(moved[nearest].any())
 
 
 def _measured(step: ChangedTokens) -> Leaks:
@@ -120,9 +129,9 @@ def _measured(step: ChangedTokens) -> Leaks:
         reach=seen.reach,
         length=tokens.shape[1],
         whole=whole,
-        spread=float(base[~torch.isinf(base)].std()),
+        spread=deviation(base),
         texts_known=step.texts_known,
-        future_share=seen.moved_earlier / seen.earlier if seen.earlier else None,
+        future_share=seen.moved_nearest / seen.asked if seen.asked else None,
     )
 
 

@@ -31,6 +31,8 @@ from lossleuth.tape.tape import Operation
 MOST = 3
 # Different numbers that are looked up, at least: kinds of segments are fewer. Picked by hand.
 MIN_DISTINCT = 8
+# The share of steps from one number to the next that go up by one, in positions.
+COUNTING = 0.5
 
 
 def other_inputs(analysis: Analysis) -> Iterator[OtherInput]:
@@ -45,7 +47,7 @@ def other_inputs(analysis: Analysis) -> Iterator[OtherInput]:
         return
     base = step.rows(step.tokens)
     unit = spread(base)
-    for values, lookups in found:
+    for number, (values, lookups) in enumerate(found):
         try:
             others = others_than(values, values.reshape(-1)).reshape(values.shape)
             rows = step.rows(step.tokens, _swapped(lookups, others))
@@ -54,7 +56,7 @@ def other_inputs(analysis: Analysis) -> Iterator[OtherInput]:
         except CannotReplay:
             continue
         place = lookups[0].place
-        yield OtherInput(None if place is None else str(place), moved, step.floor, worth)
+        yield OtherInput(None if place is None else str(place), moved, step.floor, worth, number)
 
 
 def _worth(
@@ -87,10 +89,16 @@ def _lookups(step: ChangedTokens) -> list[tuple[Tensor, list[Operation]]]:
     for index, operations in by_index.items():
         at = operations[0].number
         values = values_of(tape, Tokens(index, at, frozenset([at]), 0))
-        if values is not None and len(torch.unique(values)) >= MIN_DISTINCT:
-            found.append((values, operations))
+        if values is None or len(torch.unique(values)) < MIN_DISTINCT or _counts_up(values):
+            continue
+        found.append((values, operations))
     found.sort(key=lambda one: -one[0].numel())
     return found[:MOST]
+
+
+def _counts_up(values: Tensor) -> bool:
+    """Whether numbers are positions, which may begin anywhere: mostly one more than the last."""
+    return bool(((values[:, 1:] - values[:, :-1]) == 1).double().mean() > COUNTING)
 
 
 def _swapped(lookups: list[Operation], values: Tensor) -> Inputs:

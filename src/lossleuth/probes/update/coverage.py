@@ -27,13 +27,15 @@ def coverage(window: Window) -> Coverage | None:
     held = {id(p): p for update in window.updates for p in update.parameters}
     by_hand = not window.updates
     if by_hand and runs:
-        held = {id(tape.leaves[n]): tape.leaves[n] for n in runs[-1].after if _moved(window, n)}
+        known = [n for n in runs[-1].after if n in tape.leaves]
+        held = {id(tape.leaves[n]): tape.leaves[n] for n in known if _moved(window, n)}
     if not runs or not held:
         return None
     if runs[-1].returned and not all(n in runs[-1].after for n in tape.parameters):
         # Of what nobody asked for, nothing is known.
         return None
-    after = _added(runs)
+    # A gradient may be asked for of what the step has computed, as for a penalty.
+    after = {number: g for number, g in _added(runs).items() if number in tape.leaves}
     first_use = _first_uses(window)
     missing, lost, whole = [], 0.0, 0.0
     for number, gradient in after.items():
@@ -147,6 +149,7 @@ def _described(
         line=line,
         module=module,
         gradient=gradient,
+        key=id(leaf),
     )
 
 

@@ -22,6 +22,8 @@ from lossleuth.tape.roles.supervised_rows import is_counted, target_values
 from lossleuth.tape.window import Window
 
 OFFSETS = range(-2, 4)
+# Share of the classes by which a table of tokens may be larger or smaller, as one filled up is.
+MAX_UNLIKE = 0.1
 # Distances in the data are believed if one holds for this share of the targets and is not longer
 # than this: an answer may stand a whole question after its place. Both picked by hand.
 MIN_SHARE_OF_DISTANCE, MAX_DISTANCE = 0.9, 8
@@ -37,6 +39,7 @@ def alignment(window: Window, roles: Roles | None) -> Alignment:
     best = max(shares, key=lambda o: (shares[o], o == 1), default=None)
     if best is not None and (shares[best] <= 0.5 or not found.is_text):
         best = None
+    targets = torch.unique(found.targets[found.counted])
     return Alignment(
         best,
         shares,
@@ -44,8 +47,19 @@ def alignment(window: Window, roles: Roles | None) -> Alignment:
         len(found.targets),
         time_axis=found.time_axis,
         distinct_tokens=len(torch.unique(found.tokens)),
-        distinct_targets=len(torch.unique(found.targets[found.counted])),
+        distinct_targets=len(targets),
+        only_target=int(targets[0]) if len(targets) == 1 and _are_words(window, roles) else None,
     )
+
+
+def _are_words(window: Window, roles: Roles | None) -> bool:
+    """Whether the classes are about those of the table that tokens are looked up in."""
+    if roles is None or not roles.vocabulary:
+        return False
+    operations = window.tape.operations
+    tables = [window.tape.layouts[operations[at].inputs[0]].shape for at in roles.tokens_used]
+    rows = [shape[0] for shape in tables if len(shape) > 1]
+    return any(abs(size - roles.vocabulary) <= MAX_UNLIKE * roles.vocabulary for size in rows)
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,9 @@ class Supervision:
     places: Tensor
     targets: Tensor
     counted: Tensor
+    # Whether these are some of the positions, in the other order than the tokens': content alone
+    # does not show that.
+    is_turned: bool = False
     # For each row, how far its target is behind its token in the data, where that is known.
     distances: Tensor | None = None
 
@@ -160,10 +177,11 @@ def _supervision(window: Window, roles: Roles) -> Supervision:
     counted = is_counted(window, roles, targets)
     found = Supervision(tokens, places, targets, counted)
     found = _with_distances(window, roles, found)
-    if found.is_text or 1 in tokens.shape:
+    if found.is_text or 1 in tokens.shape or len(places) == len(tokens):
         return found
     # Perhaps the logits have time and batch the other way round.
-    other = replace(found, places=turned(places, tokens))
+    some = len(places) != tokens.numel()
+    other = replace(found, places=turned(places, tokens), is_turned=some)
     return other if other.is_text else found
 
 

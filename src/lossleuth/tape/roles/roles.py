@@ -172,10 +172,17 @@ def _joined(tape: Tape, run: Backward, turns: list[_Pick]) -> Roles | None:
 def _taken_from(tape: Tape, softmax: Operation, pick: _Pick) -> tuple[int, int, int]:
     """What rows of scores are taken from, where, and their class axis.
 
-    That is what goes into the softmax; where rows were left out since, what comes out: a softmax
-    leaves log-probabilities as they are.
+    That is what goes into the softmax; where rows were left out since, and nothing else was done to
+    them, what comes out: a softmax leaves log-probabilities as they are.
     """
-    if "log" in softmax.name and pick.size < _count(tape, softmax.inputs[0]):
+    makers = tape.makers()
+
+    def moved_from(number: int) -> int | None:
+        maker = makers.get(number)
+        return maker.inputs[0] if maker and maker.name in MOVES and maker.inputs else None
+
+    is_fewer = pick.size < _count(tape, softmax.inputs[0])
+    if "log" in softmax.name and is_fewer and origin(pick.source, moved_from) in softmax.outputs:
         return pick.source, pick.operation.number, _axis(pick.operation, tape)
     return softmax.inputs[0], softmax.number, _axis(softmax, tape)
 

@@ -22,7 +22,9 @@ from lossleuth.tape.window import Window
 
 def row_places(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
     """For each row of the loss, the flat position in the batch whose logits it uses."""
-    if len(roles.parts) > 1 and roles.features is None:
+    # Turns that take their rows from logits of all positions are followed by sending positions.
+    whole = all(_logit_rows(window, part) == tokens.numel() for part in roles.parts)
+    if len(roles.parts) > 1 and roles.features is None and not whole:
         return _of_turns(window, roles, tokens)
     return torch.cat([_of_part(window, part, tokens) for part in roles.parts])
 
@@ -176,6 +178,13 @@ def _before_targets(window: Window, part: Roles, tokens: Tensor) -> Tensor:
 def _rows(window: Window, part: Roles) -> int:
     assert part.scores is not None
     return math.prod(window.tape.layouts[part.scores].shape) // (part.vocabulary or 1)
+
+
+def _logit_rows(window: Window, part: Roles) -> int:
+    """Rows of the logits that a part takes some or all of its rows from."""
+    if part.logits is None:
+        return 0
+    return math.prod(window.tape.layouts[part.logits].shape) // (part.vocabulary or 1)
 
 
 def _met_on_the_way(
