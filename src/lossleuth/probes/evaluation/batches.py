@@ -18,7 +18,8 @@ from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.index import Index, without_graph
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.roles.padding import past_the_end
-from lossleuth.tape.roles.roles import PICKS, Roles, roles_of, token_values
+from lossleuth.tape.roles.picks import PICKS
+from lossleuth.tape.roles.roles import Roles, roles_of, token_values
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 

@@ -11,7 +11,8 @@ from lossleuth.probes.probe import Probe
 from lossleuth.tape.op_schemas import MOVES
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.roles.roles import PICKS, Roles
+from lossleuth.tape.roles.picks import PICKS
+from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Window

@@ -15,7 +15,8 @@ from typing import Any
 from lossleuth.tape.flow import Uses, downstream, last_ones
 from lossleuth.tape.op_schemas import MASKS, MOVES
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.roles.roles import PICKS, Roles
+from lossleuth.tape.roles.picks import PICKS
+from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.tape import Operation, Ref, Tape
 from lossleuth.tape.window import Backward, Window
 

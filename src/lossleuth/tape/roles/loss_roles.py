@@ -6,7 +6,8 @@ from lossleuth.tape.op_schemas import MOVES
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.alignment import alignment
 from lossleuth.tape.roles.find_teacher import find_lessons
-from lossleuth.tape.roles.roles import PICKS, Roles, find_roles, roles_of
+from lossleuth.tape.roles.picks import PICKS
+from lossleuth.tape.roles.roles import Roles, find_roles, roles_of
 from lossleuth.tape.tape import Operation, Tape
 from lossleuth.tape.window import Backward, Window
 

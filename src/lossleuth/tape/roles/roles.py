@@ -15,12 +15,12 @@ from lossleuth.tape.op_schemas import MASKS, MOVES
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.roles.features import Features, Fused, find_features, find_fused
 from lossleuth.tape.roles.inferred_targets import infer_targets
+from lossleuth.tape.roles.picks import Pick, picks_of, uses_autograd
 from lossleuth.tape.roles.tokens import Tokens, find_tokens, values_of
 from lossleuth.tape.tape import Operation, Ref, Tape
 from lossleuth.tape.walk_back import origin
 from lossleuth.tape.window import Backward, Window
 
-PICKS = frozenset(("nll_loss_forward", "nll_loss2d_forward", "gather"))
 # Parts of one loss. Picked by hand: a step of a loop over time, or a chunk of rows.
 MAX_PARTS = 2048
 SOFTMAXES = frozenset(("_log_softmax", "_softmax", "log_softmax", "softmax", "logsumexp"))
@@ -91,7 +91,7 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
     """The roles in what one backward pass differentiates."""
     operations = _leading_to(tape, run)
     makers = tape.makers()
-    picks = _picks(tape, operations)
+    picks = picks_of(tape, operations)
     pick = max(picks, key=lambda one: (one.size, one.operation.number), default=None)
     softmax = _softmax(tape, operations, makers, None if pick is None else pick.source)
     fused = find_fused(tape, makers, run.at, MOVES)
@@ -114,7 +114,7 @@ def roles_of(tape: Tape, run: Backward) -> Roles:
     return _with_tokens(tape, [part]) or part
 
 
-def _without_logits(run: Backward, pick: _Pick | None) -> Roles:
+def _without_logits(run: Backward, pick: Pick | None) -> Roles:
     return Roles(
         run=run,
         logits=None,
@@ -149,7 +149,7 @@ def _part(tape: Tape, run: Backward, scores: int, at: int, axis: int) -> Roles:
     )
 
 
-def _joined(tape: Tape, run: Backward, turns: list[_Pick]) -> Roles | None:
+def _joined(tape: Tape, run: Backward, turns: list[Pick]) -> Roles | None:
     """The roles of a loss that a loop takes part by part; None if it does not."""
     if not 1 < len(turns) <= MAX_PARTS:
         return None
@@ -169,7 +169,7 @@ def _joined(tape: Tape, run: Backward, turns: list[_Pick]) -> Roles | None:
     return whole if _rows(tape, parts) <= _count(tape, whole.tokens) else None
 
 
-def _taken_from(tape: Tape, softmax: Operation, pick: _Pick) -> tuple[int, int, int]:
+def _taken_from(tape: Tape, softmax: Operation, pick: Pick) -> tuple[int, int, int]:
     """What rows of scores are taken from, where, and their class axis.
 
     That is what goes into the softmax; where rows were left out since, and nothing else was done to
@@ -245,60 +245,8 @@ def _fused_roles(tape: Tape, run: Backward, fused: Fused) -> Roles:
     )
 
 
-def _uses_autograd(tape: Tape, operations: list[Operation]) -> bool:
-    """Whether anything other than a parameter itself requires a gradient."""
-    return any(
-        needs_grad and tape.groups[i] not in tape.leaves
-        for operation in operations
-        for i, needs_grad in zip(operation.inputs, operation.requires_grad, strict=True)
-    )
-
-
 def _leading_to(tape: Tape, run: Backward) -> list[Operation]:
     return tape.needed_for([root for root in run.roots if root is not None], run.at)
-
-
-@dataclass(frozen=True)
-class _Pick:
-    """An operation that takes scores by targets."""
-
-    operation: Operation
-    source: int
-    targets: int
-    ignored: int | None
-    size: int
-    classes: int
-
-    def is_turn_of(self, other: _Pick) -> bool:
-        """Whether both are made by the same line with as many classes, as in a loop."""
-        mine, its = self.operation, other.operation
-        return (mine.name, mine.place, self.classes) == (its.name, its.place, other.classes)
-
-
-def _picks(tape: Tape, operations: list[Operation]) -> list[_Pick]:
-    """Every operation that picks scores by whole numbers."""
-    found: list[_Pick] = []
-    autograd = _uses_autograd(tape, operations)
-    for operation in operations:
-        if operation.name not in PICKS or len(operation.inputs) < 2:
-            continue
-        source, index = operation.args[0], operation.args[2 if operation.name == "gather" else 1]
-        if type(source) is not Ref or type(index) is not Ref:
-            continue
-        whole = not tape.layouts[index.id].dtype.is_floating_point
-        classes = max(tape.layouts[source.id].shape, default=0)
-        needs_grad = (
-            operation.function is not None
-            or operation.requires_grad[operation.inputs.index(source.id)]
-        )
-        # Where nothing at all requires a gradient, gradients are made by hand.
-        needs_grad = needs_grad or not autograd
-        if not whole or classes < 2 or not needs_grad:
-            continue
-        ignored = operation.args[4] if operation.name.startswith("nll") else None
-        size = _count(tape, source.id)
-        found.append(_Pick(operation, source.id, index.id, ignored, size, classes))
-    return found
 
 
 def _softmax(
@@ -320,7 +268,7 @@ def _softmax(
         for operation in reversed(beside):
             if _count(tape, operation.inputs[0]) == wanted:
                 return operation
-    autograd = _uses_autograd(tape, operations)
+    autograd = uses_autograd(tape, operations)
     candidates = [
         op for op in operations if op.name in SOFTMAXES and (op.requires_grad[0] or not autograd)
     ]
