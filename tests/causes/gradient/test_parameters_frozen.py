@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from any_finding import finding
 from evidence import (
     OPTIMIZER,
     check_proven,
@@ -18,6 +19,7 @@ from evidence import (
 
 from lossleuth.causes.gradient.parameters_frozen import ALL, CAUSE, CURE, judge
 from lossleuth.causes.reasoning import MIN_EFFECT_NATS
+from lossleuth.findings.distillation import Teaching
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.update import Coverage, Uncovered
 from lossleuth.types.evidence import Evidence
@@ -72,6 +74,11 @@ def test_what_is_frozen_and_comes_from_no_file_is_blamed_where_training_it_gains
     check_proven(proven, OPTIMIZER, "30%")
     assert proven.cure == ALL
     check_refuted(judge(tried(part, ALL, 0.05)), "all 25 tensors")
+
+
+def test_a_teacher_is_frozen_by_design_whatever_training_it_gains() -> None:
+    beside = seen(coverage(frozen_share=0.3), finding(Teaching, 1.0))
+    check_refuted(judge(tried(beside, ALL, 0.3)), "a teacher")
 
 
 def test_adapters_over_frozen_weights_in_no_optimizer_are_sound() -> None:

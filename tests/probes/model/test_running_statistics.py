@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 import torch
 from loss_layouts import Options, step_of
-from steps import WIDTH, SmallModel, recorded_step
+from steps import WIDTH, SmallModel, batch, recorded_step, shifted_loss
 from torch import Tensor, nn
 
 from lossleuth.findings.model import Leaks
 from lossleuth.probes.model.leaks import leaks
 from lossleuth.probes.model.running_statistics import running_statistics
+from lossleuth.tape.capture.recorder import Recorder
 from lossleuth.tape.roles.roles import find_roles
 from lossleuth.tape.window import Window
 
@@ -126,3 +127,32 @@ def test_what_a_frozen_model_says_beside_it_was_not_there_before() -> None:
     assert running_statistics(window.tape, [roles.scores], roles.run.at) is None
     found = leaks_of(window)
     assert found.own is not None and found.own > 0.1
+
+
+def test_averages_of_weights_that_are_kept_are_no_statistics_of_a_batch() -> None:
+    """Weights go back to their average after each update, under another number than before."""
+    model = SmallModel()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    averages = [p.detach().clone() for p in model.parameters()]
+
+    def go_back() -> None:
+        with torch.no_grad():
+            for average, parameter in zip(averages, model.parameters(), strict=True):
+                parameter.copy_(average.lerp_(parameter, 0.01))
+
+    recorder = Recorder(0)
+    recorder.start()
+    try:
+        go_back()
+        loss = shifted_loss(model, batch())
+        run = recorder.begin_backward([loss], [None])
+        loss.backward()
+        recorder.end_backward(run)
+        recorder.before_update(optimizer)
+        optimizer.step()
+        recorder.after_update(optimizer)
+        go_back()
+    finally:
+        recorder.stop()
+    found = leaks_of(recorder.window)
+    assert (found.future, found.batch) == (0.0, 0.0)

@@ -71,7 +71,8 @@ CAUSE = Cause(
     needs=(Alignment,),
     uses=(TargetLines,),
     limits=(MIN_TARGETS, MIN_ALL_TARGETS, MIN_TOKENS),
-    overlaps=("labels_all_masked",),
+    # Once the one answer is learnt, decay is all that is left.
+    overlaps=("labels_all_masked", "weight_decay_too_strong"),
     voids_trials=True,
     relies_on=("lookups",),
 )

@@ -13,7 +13,7 @@ How it is judged
     from no file, the loss is no better than what frequencies of single tokens give, and what is
     trained is not of far lower rank than what is frozen, as adapters are. Then it is tried to train
     everything. So is every run that leaves weights untrained which come from no file, beside no
-    adapters: where that wins 0.1 nat, the freezing is what holds it back.
+    adapters and no teacher: where that wins 0.1 nat, the freezing is what holds it back.
 
 How to fix
     Switch `requires_grad` on for what is to be trained, after whatever switched it off.
@@ -39,6 +39,7 @@ from lossleuth.causes.reasoning import (
     true_losses,
     unigram,
 )
+from lossleuth.findings.distillation import Teaching
 from lossleuth.findings.loss import TrueLoss
 from lossleuth.findings.update import Coverage, Uncovered
 from lossleuth.types.cause import Cause, Limit, always
@@ -87,6 +88,8 @@ def _left_out(evidence: Evidence, known: Coverage) -> Judgement:
     """Most of a model that was never trained, frozen and in no optimizer, and nothing is learnt."""
     part = frozen_share(evidence)
     sound = f"all {known.held} tensors in optimizers ask for gradients"
+    if evidence.all(Teaching):
+        return refuted(f"{sound}, and a teacher, which is beside them, is not to be trained")
     losses, floor = true_losses(evidence), unigram(evidence)
     if not losses and floor is None:
         # Where neither logits nor targets are seen, the loss that is differentiated has to do.
@@ -137,7 +140,7 @@ CAUSE = Cause(
     "parameters to be trained ask for no gradient",
     judge,
     needs=(Coverage,),
-    uses=(TrueLoss,),
+    uses=(TrueLoss, Teaching),
     limits=(
         MIN_FROZEN_SHARE,
         MIN_GAIN_ON_UNIGRAM,

@@ -31,13 +31,14 @@ from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
 
 MAX_ROUNDING = Limit(0.2, "largest share of the gradient that ordinary rounding changes")
+MIN_SCALE = Limit(0.01, "share of the true gradient below which nothing of it is there")
 CURE = Change.of("follow_true_gradient")
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Look at what the replay in the recorded types loses."""
-    # A gradient that is 0 throughout was not rounded: a model that is sure of itself has none.
-    there = [truth for truth in evidence.all(GradientTruth) if truth.scale]
+    # A gradient of which nothing is there was not rounded: a model that is sure of itself has none.
+    there = [x for x in evidence.all(GradientTruth) if not abs(x.scale) < MIN_SCALE]
     floors = finite(truth.floor for truth in there)
     if not floors:
         return untested("no finite gradient was recorded, or none above 0")
@@ -62,6 +63,6 @@ CAUSE = Cause(
     judge,
     needs=(GradientTruth,),
     uses=(OperationError,),
-    limits=(MAX_ROUNDING, MIN_EFFECT_NATS),
+    limits=(MAX_ROUNDING, MIN_SCALE, MIN_EFFECT_NATS),
     overlaps=("overflow",),
 )

@@ -75,7 +75,8 @@ def running_statistics(tape: Tape, logits: Sequence[int], before: int) -> Runnin
 
 
 def _always(value: Tensor) -> Callable[[int, Tensor], Tensor]:
-    return lambda _, there: value.to(there.dtype).reshape(there.shape)
+    # A copy: an operation may write to what it is given.
+    return lambda _, there: value.to(there.dtype, copy=True).reshape(there.shape)
 
 
 def _given_there(normalised: Mapping[int, Tensor], number: int) -> Callable[[int, Tensor], Tensor]:
@@ -88,13 +89,14 @@ def _mixed_into_kept(tape: Tape, needed: Sequence[Operation]) -> set[int]:
     It is not trained, and neither it nor the mixture is on the way itself.
     """
     positions = {operation.number for operation in needed}
-    parameters = tape.parameters
+    # Under whatever number: what is updated goes by another one afterwards.
+    parameters = {id(tensor) for tensor in tape.parameters.values()}
     # What was there before, and what is made of that alone, element by element: a frozen model's
     # scores were not there.
     old = {
         number
-        for number in tape.leaves
-        if number not in parameters and tape.layouts[number].dtype.is_floating_point
+        for number, leaf in tape.leaves.items()
+        if id(leaf) not in parameters and tape.layouts[number].dtype.is_floating_point
     }
     old -= {number for operation in needed for number in operation.inputs}
     # Which tensor on the way each of the others is computed from, if it is one alone.
