@@ -133,7 +133,7 @@ def test_averages_of_weights_that_are_kept_are_no_statistics_of_a_batch() -> Non
     """Weights go back to their average after each update, under another number than before."""
     model = SmallModel()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    averages = [p.detach().clone() for p in model.parameters()]
+    averages = [0.5 * p.detach() for p in model.parameters()]
 
     def go_back() -> None:
         with torch.no_grad():
