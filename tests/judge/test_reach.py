@@ -41,3 +41,8 @@ def test_at_its_own_end_no_plan_is_of_interest() -> None:
 def test_steps_that_are_not_held_are_counted() -> None:
     assert steps_made(Evidence(steps=[Step(0), Step(9999)])) == 10_000
     assert steps_made(Evidence()) == 0
+
+
+def test_where_nothing_was_updated_no_steps_are_counted() -> None:
+    assert Reach(to_end=False).sentence(0) == "no update was seen; the run went on"
+    assert Reach(to_end=True).sentence(0) == "no update was seen, to the script's own end"

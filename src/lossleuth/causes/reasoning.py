@@ -71,6 +71,12 @@ def optimizer_place(evidence: Evidence) -> Where | None:
     return first_place(made) or update_place(evidence)
 
 
+def schedule_place(evidence: Evidence) -> Where | None:
+    """The file or the line that the schedule comes from, else the optimizer's."""
+    made = [scheduler.place for scheduler in evidence.settings.schedulers]
+    return setting_place(evidence, "schedule") or first_place(made) or optimizer_place(evidence)
+
+
 def weights_place(evidence: Evidence) -> Where | None:
     """The file that the first weights came from, else the line that made the optimizer."""
     weights = evidence.origins.weights

@@ -26,8 +26,10 @@ class Reach:
 
         >>> Reach(to_end=False, planned=2000).sentence(830)
         'judged: steps 1 to 830 of the 2 000 of its schedule; the run went on'
+        >>> Reach(to_end=True).sentence(0)
+        "no update was seen, to the script's own end"
         """
-        seen = f"judged: steps 1 to {spaced(steps)}"
+        seen = f"judged: steps 1 to {spaced(steps)}" if steps else "no update was seen"
         if self.to_end:
             return f"{seen}, to the script's own end"
         if self.planned is not None:

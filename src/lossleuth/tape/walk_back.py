@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+
+from lossleuth.tape.op_schemas import MOVES
+from lossleuth.tape.tape import Operation
 
 
 def walk_back(number: int, source: Callable[[int], int | None]) -> Iterator[int]:
@@ -30,3 +33,13 @@ def origin(number: int, source: Callable[[int], int | None]) -> int:
     """
     *_, last = walk_back(number, source)
     return last
+
+
+def through_moves(makers: Mapping[int, Operation]) -> Callable[[int], int | None]:
+    """A source for the walk: what a view or a copy was taken from."""
+
+    def source(number: int) -> int | None:
+        maker = makers.get(number)
+        return maker.inputs[0] if maker and maker.name in MOVES and maker.inputs else None
+
+    return source

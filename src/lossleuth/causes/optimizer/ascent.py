@@ -31,11 +31,9 @@ from lossleuth.causes.reasoning import (
     backward_place,
     decided_by_trial,
     finite,
-    first_place,
     library_place,
-    optimizer_place,
     rule_place,
-    setting_place,
+    schedule_place,
     update_place,
 )
 from lossleuth.findings.gradient import LogitGradient
@@ -115,11 +113,10 @@ def _below_zero(evidence: Evidence) -> Judgement | None:
         f"be above 0. The loss is {statistics.fmean(before):.3f} before and "
         f"{statistics.fmean(after):.3f} at the end."
     )
-    made = [scheduler.place for scheduler in evidence.settings.schedulers]
     return Judgement(
         Status.PROVEN,
         because,
-        setting_place(evidence, "schedule") or first_place(made) or optimizer_place(evidence),
+        schedule_place(evidence),
         Wrongness("lowest learning rate", lowest, 0.0, 0.0),
         remedy="End the schedule at 0, and make it as long as the run.",
     )

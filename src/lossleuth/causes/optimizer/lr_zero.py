@@ -21,7 +21,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.reasoning import first_place, optimizer_place, setting_place, share
+from lossleuth.causes.reasoning import schedule_place, share
 from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
@@ -45,12 +45,10 @@ def judge(evidence: Evidence) -> Judgement:
     if len(rated) - len(zero) >= MIN_STEPS and after >= MIN_ZERO_SHARE * len(zero):
         return refuted(f"the rate is 0 from step {last + 2} on: see schedule_too_fast")
     because = f"The learning rate is 0 in {len(zero)} of {len(rated)} steps; it should be above 0."
-    made = [scheduler.place for scheduler in evidence.settings.schedulers]
-    where = setting_place(evidence, "schedule") or first_place(made) or optimizer_place(evidence)
     return Judgement(
         Status.PROVEN,
         because,
-        where,
+        schedule_place(evidence),
         Wrongness("share of steps with a rate of 0", part, 0.0, 0.0),
         remedy="Correct the schedule or the setting that gives 0.",
     )

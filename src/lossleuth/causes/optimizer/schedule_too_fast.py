@@ -29,9 +29,7 @@ from lossleuth.causes.reasoning import (
     covers_run,
     decided_by_trial,
     finite,
-    first_place,
-    optimizer_place,
-    setting_place,
+    schedule_place,
     sure_gain,
 )
 from lossleuth.types.cause import Cause, Limit
@@ -70,12 +68,10 @@ def judge(evidence: Evidence) -> Judgement:
     because = (
         f"{low[0].upper()}{low[1:]}; the schedule was stepped {per_update:.2g} times per update."
     )
-    made = [scheduler.place for scheduler in evidence.settings.schedulers]
-    where = setting_place(evidence, "schedule") or first_place(made) or optimizer_place(evidence)
     fault = Judgement(
         Status.SUSPECTED,
         because,
-        where,
+        schedule_place(evidence),
         Wrongness("share of steps with a spent rate", spent / len(rates), 0.0, 0.0),
         remedy="Step the schedule once per update and make it as long as the run.",
     )

@@ -14,7 +14,7 @@ from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.roles.picks import PICKS
 from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.tape import Operation, Tape
-from lossleuth.tape.walk_back import origin
+from lossleuth.tape.walk_back import origin, through_moves
 from lossleuth.tape.window import Window
 
 
@@ -76,11 +76,7 @@ def inner_softmax(tape: Tape, number: int) -> Operation | None:
     """The softmax that made these numbers, if they were only moved since."""
     makers = tape.makers()
 
-    def moved_from(moved: int) -> int | None:
-        maker = makers.get(moved)
-        return maker.inputs[0] if maker and maker.name in MOVES and maker.inputs else None
-
-    maker = makers.get(origin(number, moved_from))
+    maker = makers.get(origin(number, through_moves(makers)))
     return maker if maker is not None and maker.name in ("_softmax", "softmax") else None
 
 

@@ -18,7 +18,7 @@ from lossleuth.tape.roles.inferred_targets import infer_targets
 from lossleuth.tape.roles.picks import Pick, picks_of, uses_autograd
 from lossleuth.tape.roles.tokens import Tokens, find_tokens, values_of
 from lossleuth.tape.tape import Operation, Ref, Tape
-from lossleuth.tape.walk_back import origin
+from lossleuth.tape.walk_back import origin, through_moves
 from lossleuth.tape.window import Backward, Window
 
 # Parts of one loss. Picked by hand: a step of a loop over time, or a chunk of rows.
@@ -175,14 +175,9 @@ def _taken_from(tape: Tape, softmax: Operation, pick: Pick) -> tuple[int, int, i
     That is what goes into the softmax; where rows were left out since, and nothing else was done to
     them, what comes out: a softmax leaves log-probabilities as they are.
     """
-    makers = tape.makers()
-
-    def moved_from(number: int) -> int | None:
-        maker = makers.get(number)
-        return maker.inputs[0] if maker and maker.name in MOVES and maker.inputs else None
-
     is_fewer = pick.size < _count(tape, softmax.inputs[0])
-    if "log" in softmax.name and is_fewer and origin(pick.source, moved_from) in softmax.outputs:
+    source = origin(pick.source, through_moves(tape.makers()))
+    if "log" in softmax.name and is_fewer and source in softmax.outputs:
         return pick.source, pick.operation.number, _axis(pick.operation, tape)
     return softmax.inputs[0], softmax.number, _axis(softmax, tape)
 

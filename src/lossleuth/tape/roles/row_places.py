@@ -11,12 +11,11 @@ import math
 import torch
 from torch import Tensor
 
-from lossleuth.tape.op_schemas import MOVES
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.roles.tokens import find_tokens
-from lossleuth.tape.walk_back import walk_back
+from lossleuth.tape.walk_back import through_moves, walk_back
 from lossleuth.tape.window import Window
 
 
@@ -140,11 +139,7 @@ def _is_moved(window: Window, tokens: int, number: int) -> bool:
     """Whether a tensor holds some of the tokens, taken by nothing but views and copies."""
     makers = window.tape.makers()
 
-    def moved_from(there: int) -> int | None:
-        maker = makers.get(there)
-        return maker.inputs[0] if maker and maker.name in MOVES and maker.inputs else None
-
-    return tokens in walk_back(number, moved_from)
+    return tokens in walk_back(number, through_moves(makers))
 
 
 def _by_sizes(window: Window, roles: Roles, tokens: Tensor) -> Tensor:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lossleuth.tape.op_schemas import MOVES, is_random
+from lossleuth.tape.op_schemas import is_random
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.replay import Replay
 from lossleuth.tape.tape import Operation, Tape
-from lossleuth.tape.walk_back import walk_back
+from lossleuth.tape.walk_back import through_moves, walk_back
 
 
 @dataclass(frozen=True)
@@ -124,17 +124,13 @@ def _lookups(tape: Tape, logits: Sequence[int]) -> list[_Lookup]:
     last = max((makers[i].number + 1 for i in logits if i in makers), default=0)
     parameters, sources = tape.parameters, dict[int, bool]()
 
-    def moved_from(number: int) -> int | None:
-        maker = makers.get(number)
-        return maker.inputs[0] if maker and maker.name in MOVES and maker.inputs else None
-
     found: list[_Lookup] = []
     counting: list[_Lookup] = []
     for operation in tape.needed_for(logits, last):
         index = _index(tape, operation, parameters)
         if index is None:
             continue
-        path = tuple(walk_back(index, moved_from))
+        path = tuple(walk_back(index, through_moves(makers)))
         source = path[-1]
         if source not in sources:
             # All that is taken from one tensor is data, or is not.
