@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from steps import VOCABULARY, WIDTH, recorded_step
+from steps import VOCABULARY, WIDTH, batch, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lossleuth.probes.data.padding import padding
 from lossleuth.probes.model.leaks import leaks
 from lossleuth.tape.op_schemas import MOVES
 from lossleuth.tape.roles.alignment import alignment
@@ -84,6 +85,41 @@ class FusedLoss(torch.autograd.Function):
         error = (x @ table.t()).softmax(-1) - F.one_hot(targets, len(table))
         error = gradient * error / len(x)
         return error @ table, error.t() @ x, None
+
+
+class IgnoringLoss(FusedLoss):
+    """Leaves targets of 0 out, inside."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, table: Tensor, targets: Tensor) -> Tensor:
+        ctx.save_for_backward(x, table, targets)
+        kept = targets != 0
+        logits = x[kept] @ table.t()
+        picked = logits.gather(1, targets[kept].unsqueeze(1)).squeeze(1)
+        return (logits.exp().sum(-1).log() - picked).mean()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        x, table, targets = ctx.saved_tensors
+        kept = (targets != 0).unsqueeze(1)
+        error = (x @ table.t()).softmax(-1) - F.one_hot(targets, len(table))
+        error = gradient * error * kept / kept.sum()
+        return error @ table, error.t() @ x, None
+
+
+@pytest.mark.parametrize("inside", [FusedLoss, IgnoringLoss])
+def test_what_counts_is_told_where_logits_are_never_seen(inside: Any) -> None:
+    tokens = batch().clamp(min=1).where(torch.arange(9) < torch.tensor([[4], [6], [9]]), 0)
+
+    def loss(model: nn.Module, _: Tensor) -> Tensor:
+        x = hidden(model, tokens[:, :-1]).reshape(-1, WIDTH)
+        return inside.apply(x, model.head.weight, tokens[:, 1:].reshape(-1))  # type: ignore[no-any-return,union-attr]  # a tensor
+
+    window = recorded_step(loss)
+    found = padding(window, find_roles(window))
+    assert (found.untested, found.token) == (None, 0)
+    assert (found.supervised_pads > 0) is (inside is FusedLoss)
+    assert found.supervised == (24 if inside is FusedLoss else 24 - int((tokens[:, 1:] == 0).sum()))
 
 
 def fused_loss(offset: int) -> Any:

@@ -8,6 +8,7 @@ from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.alignment import supervision
 from lossleuth.tape.roles.padding import past_the_end
 from lossleuth.tape.roles.roles import Roles
+from lossleuth.tape.roles.supervised_rows import row_weights
 from lossleuth.tape.window import Window
 
 
@@ -28,6 +29,9 @@ def padding(window: Window, roles: Roles | None) -> Padding:
         return Padding(None, 0.0, 0, 0, untested="the targets are not tokens of the text")
     token, past = past_the_end(tokens)
     supervised = int(found.counted.sum())
+    if roles is not None and roles.scores is None and row_weights(window, roles) is None:
+        why = "which targets count within a fused loss is not known"
+        return Padding(None, 0.0, 0, supervised, untested=why)
     if token is None:
         return Padding(None, 0.0, 0, supervised)
     # The first padding token of a row may stand for its end, which is to be predicted.

@@ -6,6 +6,7 @@ multiplication, by an index, by an ignored label or by division all look the sam
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -57,7 +58,8 @@ def is_supervised(targets: Tensor, ignored: int | None, classes: int | None) -> 
 
 def row_weights(window: Window, roles: Roles) -> Tensor | None:
     """The weight of each row; None where that cannot be told."""
-    return window.once(("row_weights", roles.scores), lambda: _row_weights(window, roles))
+    key = ("row_weights", roles.scores, roles.features)
+    return window.once(key, lambda: _row_weights(window, roles))
 
 
 def rows_and_gradients(
@@ -79,32 +81,59 @@ def rows_and_gradients(
     return rows, slopes
 
 
+@dataclass(frozen=True)
+class _Learning:
+    """What each row has still to learn, and what the loss asks of it."""
+
+    # Probabilities less 1 at the target; where logits are never seen, as features see that.
+    distance: Tensor
+    slopes: Tensor
+    known: Tensor
+    # How far the probabilities themselves are from the target.
+    gap: Tensor
+
+
 def _row_weights(window: Window, roles: Roles) -> Tensor | None:
-    if roles.scores is None or roles.scores_at is None or not roles.has_targets:
-        return None
-    run = _followed_by(window, roles)
-    if run is None:
-        return None
     try:
-        rows, slopes = rows_and_gradients(window, roles, run, Cuts.OPENED)
-        targets = target_values(window, roles)
+        found = _learning(window, roles)
     except CannotReplay:
         return None
-    if not bool(torch.isfinite(slopes).all()) or len(targets) != len(rows):
+    if found is None or not bool(torch.isfinite(found.slopes).all()):
         return None
-    known = (targets >= 0) & (targets < rows.shape[1])
-    distance = torch.softmax(rows, -1)
-    distance[known, targets[known].long()] -= 1.0
-    sizes = distance.norm(dim=-1)
-    weights = (slopes * distance).sum(-1) / sizes.square().clamp(min=MIN_DISTANCE**2)
+    sizes = found.distance.norm(dim=-1)
+    weights = (found.slopes * found.distance).sum(-1) / sizes.square().clamp(min=MIN_DISTANCE**2)
     # Of a prediction that is right to the last digit nothing can be told.
-    told = known & (sizes > MIN_DISTANCE)
+    told = found.known & (found.gap > MIN_DISTANCE) & (sizes > MIN_DISTANCE)
     largest = float(weights[told].abs().max()) if bool(told.any()) else 0.0
     weights = torch.where(told, weights, torch.full_like(weights, torch.nan))
     # The whole row, since another loss of the same row may cancel its weight. Beside what the row
     # is still to learn: padding that is predicted well has hardly a gradient, and counts.
-    still = slopes.norm(dim=-1) <= MIN_WEIGHT * largest * sizes
-    return torch.where(still & (sizes > SATURATED), 0.0, weights)
+    still = found.slopes.norm(dim=-1) <= MIN_WEIGHT * largest * sizes
+    return torch.where(still & (found.gap > SATURATED), 0.0, weights)
+
+
+def _learning(window: Window, roles: Roles) -> _Learning | None:
+    run = _followed_by(window, roles) if roles.has_targets else None
+    if run is None:
+        return None
+    targets, table = target_values(window, roles), None
+    if roles.scores is not None and roles.scores_at is not None:
+        rows, slopes = rows_and_gradients(window, roles, run, Cuts.OPENED)
+    elif roles.features is not None and roles.output_weight is not None:
+        number, at = roles.features.factor, roles.features.taken_at
+        given, slopes = gradient_at(window, run, number, at, Cuts.OPENED)
+        table = recorded_value(window.tape, roles.output_weight, at).to(given.dtype)
+        slopes = slopes.reshape(-1, table.shape[1])
+        rows = given.reshape(-1, table.shape[1]) @ table.t()
+    else:
+        return None
+    if len(targets) != len(rows):
+        return None
+    known = (targets >= 0) & (targets < rows.shape[1])
+    distance = torch.softmax(rows, -1)
+    distance[known, targets[known].long()] -= 1.0
+    seen = distance if table is None else distance @ table
+    return _Learning(seen, slopes, known, distance.norm(dim=-1))
 
 
 def _followed_by(window: Window, part: Roles) -> Backward | None:
