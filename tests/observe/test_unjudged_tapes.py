@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from healthy_tapes import STEPS, output_of, tape_of
+from healthy_tapes import STEPS, output_of, reasons, tape_of
+
+from lossleuth.findings.gradient import CustomFunction, GradientTruth
 
 # Each with words of the reason; none where nothing of it is out of sight.
 REASONS = {
@@ -18,9 +19,9 @@ REASONS = {
 }
 
 
-def is_wrong(found: dict[str, Any]) -> bool:
+def is_wrong(found: GradientTruth | CustomFunction) -> bool:
     """A gradient that was judged, and is further from the truth than rounding takes it."""
-    return found["error"] is not None and found["error"] > 10 * found["floor"]
+    return found.error > 10 * found.floor
 
 
 @pytest.mark.slow
@@ -30,19 +31,15 @@ def test_a_right_gradient_out_of_sight_is_not_called_wrong(name: str, tmp_path: 
     bare = output_of([script], tmp_path)
     printed, taped = tape_of([script], tmp_path)
     assert printed == bare
-    reasons = []
     for found in taped:
-        for truth in found["gradient_truth"] or ():
-            assert truth["untested"] is not None or not is_wrong(truth)
-            reasons += [truth["untested"], *(row["untested"] for row in truth["parameters"])]
-        for call in found["functions"] or ():
-            assert call["untested"] is not None or not is_wrong(call)
+        assert not any(map(is_wrong, found.all(GradientTruth)))
+        assert not any(map(is_wrong, found.all(CustomFunction)))
     verdict = json.loads((tmp_path / "run" / "verdict.json").read_text())
     assert "wrong_backward" not in [cause["id"] for cause in verdict["causes"]]
     words = REASONS[name]
     if words is not None:
-        assert [found["step"] for found in taped] == list(STEPS)
-        assert any(words in reason for reason in reasons if reason)
+        assert [found.step for found in taped] == list(STEPS)
+        assert any(words in reason for found in taped for reason in reasons(found))
     else:
         # Without a run of the engine there is no gradient to judge, and the verdict says so.
         assert "wrong_backward" in verdict["untested"]
@@ -56,13 +53,11 @@ def test_a_right_gradient_outside_torch_is_judged_and_the_program_prints_the_sam
     bare = output_of([script], tmp_path)
     printed, taped = tape_of([script], tmp_path)
     assert printed == bare
-    assert [found["step"] for found in taped] == list(STEPS)
+    assert [found.step for found in taped] == list(STEPS)
     for found in taped:
-        calls, truths = found["functions"], found["gradient_truth"]
-        assert calls and truths
-        assert not any(call["untested"] or is_wrong(call) for call in calls)
-        rows = [row for truth in truths for row in truth["parameters"]]
-        assert rows and not any(row["untested"] for row in rows)
-        assert not any(map(is_wrong, truths))
+        calls, truths = found.all(CustomFunction), found.all(GradientTruth)
+        assert calls and truths and all(truth.parameters for truth in truths)
+        assert [*reasons(found), *found.reasons(CustomFunction)] == []
+        assert not any(map(is_wrong, (*calls, *truths)))
     verdict = json.loads((tmp_path / "run" / "verdict.json").read_text())
     assert "wrong_backward" in verdict["refuted"]

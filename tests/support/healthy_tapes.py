@@ -16,13 +16,17 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from lossleuth.findings.data import Alignment
+from lossleuth.findings.gradient import GradientTruth
+from lossleuth.findings.model import Leaks
+from lossleuth.findings.recorded_step import RecordedStep
 from lossleuth.labs.lab.programs import planting
 from lossleuth.record.read import Record
+from lossleuth.record.recorded_steps import recorded_steps
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 # What a library prints of its own speed differs from run to run without us, too.
@@ -35,10 +39,9 @@ LIMIT, COARSE_LIMIT = 1e-5, 1e-2
 COARSE = ("amp_plain",)
 # Where the rows of an expert are others, its product may be cut up in another way: rounding.
 ROUTED = ("experts",)
-# What only a trial could refute, which `lossleuth run` makes and `watch` does not: features that
-# are detached for a probe, a frozen model that was drawn and not loaded, a rate of eight steps.
+# What only a trial could refute, which `lossleuth run` makes and `watch` does not: a rate of eight
+# steps.
 OPEN = {
-    "two_optimizers": ("graph_cut suspected",),
     "hf_trainer": ("lr_too_high suspected", "lr_too_low suspected"),
 }
 
@@ -106,33 +109,34 @@ def seen(name: str, folder: Path) -> Seen:
     bare = output_of(COMMANDS[name], folder)
     ours, taped = tape_of(COMMANDS[name], folder)
     verdict = json.loads((folder / "run" / "verdict.json").read_text())
-    truths = [truth for found in taped for truth in found["gradient_truth"]]
-    judged = [truth for truth in truths if truth["untested"] is None]
-    worst = max(judged, key=lambda truth: truth["error"])
+    judged = [truth for found in taped for truth in found.all(GradientTruth)]
+    leaks = [leaks for found in taped for leaks in found.all(Leaks)]
+    worst = max(judged, key=lambda truth: truth.error)
     return Seen(
         name,
-        worst["error"],
-        worst["floor"],
-        max(truth["error"] / truth["floor"] for truth in judged),
-        tuple(sorted({r for truth in truths for r in _reasons(truth)})),
-        tuple((found["leaks"]["future"], found["leaks"]["batch"]) for found in taped),
-        tuple(found["alignment"]["offset"] for found in taped),
+        worst.error,
+        worst.floor,
+        max(truth.error / truth.floor for truth in judged),
+        tuple(sorted({reason for found in taped for reason in reasons(found)})),
+        tuple((leak.future, leak.batch) for leak in leaks),
+        tuple(aligned.offset for found in taped for aligned in found.all(Alignment)),
         tuple(f"{cause['id']} {cause['status']}" for cause in verdict["causes"]),
         TIMES.sub("", bare) == TIMES.sub("", ours),
     )
 
 
-def _reasons(truth: dict[str, Any]) -> list[str]:
-    every = (truth["untested"], *(row["untested"] for row in truth["parameters"]))
-    return [reason for reason in every if reason is not None]
+def reasons(found: RecordedStep) -> list[str]:
+    """Why gradients of a step, or parts of them, could not be judged."""
+    rows = [row for truth in found.all(GradientTruth) for row in truth.parameters]
+    return [*found.reasons(GradientTruth), *(row.untested for row in rows if row.untested)]
 
 
-def tape_of(command: list[str], folder: Path) -> tuple[str, list[dict[str, Any]]]:
+def tape_of(command: list[str], folder: Path) -> tuple[str, list[RecordedStep]]:
     """What a program prints when it is watched, and what its recorded steps show."""
     tape = [word for step in STEPS for word in ("--tape", str(step))]
     printed = output_of(["-m", "lossleuth", "watch", "--out", "run", *tape, *command], folder)
     with Record.open(folder / "run") as record:
-        return printed, [event.data for event in record.events("tape")]
+        return printed, recorded_steps(record, ("tape",))
 
 
 def output_of(command: list[str], folder: Path) -> str:

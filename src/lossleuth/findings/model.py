@@ -28,6 +28,8 @@ class Leaks(Finding):
     lost_places: tuple[str, ...] = ()
     # Where earlier tokens are lost on their way to later positions, if none gets there.
     past_places: tuple[str, ...] = ()
+    # Whether anything was made to carry them there; asked for only then.
+    mixes: bool | None = None
     # Where one same token is looked up for every position of every text, though other texts are
     # there, and goes through trained layers before it meets them.
     constant_places: tuple[str, ...] = ()

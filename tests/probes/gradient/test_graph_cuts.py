@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from steps import SmallModel, recorded_step, shifted_loss
+from steps import WIDTH, SmallModel, recorded_step, shifted_loss
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from lossleuth.findings.gradient import GraphCuts
 from lossleuth.probes.gradient.graph_cuts import graph_cuts
+from lossleuth.tape.capture.recorder import Recorder
 
 
 def by_detach(h: Tensor) -> Tensor:
@@ -63,3 +65,29 @@ def test_a_number_that_is_only_reported_is_no_cut() -> None:
 
     window = recorded_step(loss)
     assert graph_cuts(window, window.backwards[0]).places == ()
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_what_another_backward_pass_trains_is_not_starved(*, cut: bool) -> None:
+    """A probe on detached features, beside the loss that the features are made for."""
+    body, head, probe = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 4), nn.Linear(WIDTH, 4)
+    x, aims = torch.randn(8, WIDTH), torch.randint(0, 4, (8,))
+    modules = nn.ModuleList([body, head, probe])
+    optimizer = torch.optim.SGD(modules.parameters(), lr=0.1)
+    recorder = Recorder(1)
+    recorder.start()
+    try:
+        features = body(x)
+        for layer, given in ((head, features), (probe, features.detach() if cut else features)):
+            loss = F.cross_entropy(layer(given), aims)
+            run = recorder.begin_backward([loss], [None])
+            loss.backward(retain_graph=True)
+            recorder.end_backward(run)
+        recorder.before_update(optimizer)
+        optimizer.step()
+        recorder.after_update(optimizer)
+    finally:
+        recorder.stop()
+    window = recorder.window
+    found = graph_cuts(window, window.backwards[1])
+    assert (found.starved, len(found.changed)) == ((), 2 if cut else 0)

@@ -10,8 +10,9 @@ Why training fails
 
 How it is judged
     Tokens are changed where the program looks them up, and the step is replayed in float64: on no
-    recorded step does a change move the logits of a later position. That is wrong in every model
-    but one of pairs of tokens, which is a table or little more. What it costs is shown by a plain
+    recorded step does a change move the logits of a later position, though something in the model
+    was made for that: attention, a convolution, a recurrence, a sum along the text. A model of
+    pairs of tokens has none of these. What it costs is shown by a plain
     transformer on the same batches: proven where that gets below the entropy of a token given the
     one before, which no model without a past can; suspected where that is not known.
 
@@ -19,7 +20,7 @@ How to fix
     Check the mask, the width and the state of what mixes positions.
 
 When this verdict is wrong
-    When a model of pairs is wanted, and is made of more than a few tensors.
+    When a model of pairs is wanted, and multiplies two tensors of tokens with each other.
 """
 
 from __future__ import annotations
@@ -34,9 +35,6 @@ from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 
 MIN_LENGTH = Limit(3, "fewest positions of a text that has something to be looked back at")
-MAX_TENSORS_OF_PAIRS = Limit(
-    3, "most tensors of a model of pairs: a table, or an embedding and a last layer"
-)
 MIN_BELOW = Limit(0.1, "least distance below the entropy of pairs, in nats, that the past is worth")
 MIN_REFERENCE_STEPS = Limit(50, "fewest steps of a reference that says something")
 LAST = Limit(0.2, "share of the reference's steps, at the end, whose losses are compared")
@@ -56,7 +54,7 @@ def judge(evidence: Evidence) -> Judgement:
         reach = max(leaks.reach or 0 for leaks in known)
         if reach:
             return refuted(f"a token moves the logits of a position {reach} later, expected 1 up")
-        return refuted(f"a model of pairs of tokens, with {len(evidence.sizes)} tensors")
+        return refuted("a model of pairs of tokens: 0 operations in it were made to look back")
     before = known[-1].length - 1
     because = (
         f"Only the token at a position itself reaches its logits, on all of {len(known)} recorded "
@@ -86,10 +84,10 @@ def _known(evidence: Evidence) -> list[Leaks]:
 
 
 def _is_blind(evidence: Evidence) -> bool:
-    """Whether nothing is looked back at, though the model is more than a table of pairs."""
+    """Whether nothing is looked back at, though something was made for that."""
     known = _known(evidence)
     alone = bool(known) and not any(leaks.reach for leaks in known)
-    return alone and len(evidence.sizes) > MAX_TENSORS_OF_PAIRS
+    return alone and any(leaks.mixes for leaks in known)
 
 
 def _with_harm(evidence: Evidence, fault: Judgement) -> Judgement:
@@ -131,7 +129,6 @@ CAUSE = Cause(
     uses=(TrueLoss,),
     limits=(
         MIN_LENGTH,
-        MAX_TENSORS_OF_PAIRS,
         MIN_BELOW,
         MIN_REFERENCE_STEPS,
         LAST,

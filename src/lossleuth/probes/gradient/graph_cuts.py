@@ -12,7 +12,7 @@ from lossleuth.tape.replay.distance import distance, norm
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.gradients import opened_gradients, shared_gradients
 from lossleuth.tape.tape import Operation, Tape
-from lossleuth.tape.window import Backward, Window
+from lossleuth.tape.window import Backward, Window, dense
 
 # A cut that changes less than this share of the opened gradient changes no more than rounding in
 # float64 does. Picked by hand.
@@ -39,11 +39,23 @@ def graph_cuts(window: Window, run: Backward) -> GraphCuts:
         gap = distance(kept[number], opened[number])
         if gap > MIN_CHANGED_SHARE * whole:
             lost += gap**2
-            here = starved if kept[number] is None else changed
+            alone = kept[number] is None and not _is_trained_elsewhere(window, run, number)
+            here = starved if alone else changed
             here.append(window.name_of(number))
     share = lost**0.5 / whole if whole else 0.0
     places = _places(tape, run) if starved or changed else ()
     return GraphCuts(share, tuple(starved), tuple(changed), places)
+
+
+def _is_trained_elsewhere(window: Window, run: Backward, number: int) -> bool:
+    """Whether another backward pass of the step gives this parameter a gradient."""
+    same = window.tape.leaves[number]
+    for other in window.backwards:
+        for there in other.after if other is not run else ():
+            added = other.added_to(there) if window.tape.leaves[there] is same else None
+            if added is not None and bool(dense(added).any()):
+                return True
+    return False
 
 
 def _places(tape: Tape, run: Backward) -> tuple[Cut, ...]:

@@ -32,6 +32,7 @@ from lossleuth.probes.model.leak_lines import (
     lost_input_place,
     lost_past_place,
 )
+from lossleuth.probes.model.position_mixers import mixes_positions
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.roles import Roles
@@ -265,6 +266,7 @@ def located_leaks(analysis: Analysis) -> Leaks:
     if found.reach == 0:
         place = memory.place("lost past", lambda: lost_past_place(step))
         found = replace(found, past_places=() if place is None else (place,))
+        found = replace(found, mixes=mixes_positions(step))
     rows = roles.scores if roles.features is None else roles.features.factor
     if rows is None:
         return found
