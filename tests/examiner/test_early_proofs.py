@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,8 @@ def too_high(evidence: Evidence) -> Judgement:
 
 
 STRUCTURAL = Cause("too_high", Stage.LOSS, "a loss above 3", too_high, needs=(TrueLoss,))
+# Its judge looks at findings where they are there, and needs none.
+ALONE = replace(STRUCTURAL, needs=(), uses=(TrueLoss,), by_recorded_steps=True)
 # One that is judged by the run as a whole: the same at any time.
 WHOLE = Cause("whole", Stage.LOSS, "by all steps", lambda _: Judgement(Status.PROVEN, "so it is"))
 
@@ -44,13 +47,13 @@ WHOLE = Cause("whole", Stage.LOSS, "by all steps", lambda _: Judgement(Status.PR
 class Written:
     """A record that grows, and what is said of it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, structural: Cause = STRUCTURAL) -> None:
         self.sentences: list[str] = []
         self.run = RunDirectory(folder)
         self.run.observed.mkdir(parents=True)
         header = {"script": "train.py", "started": time.time() - 7}
         self.writer = RecordWriter.create(self.run.observed, header, print)
-        self.early = EarlyProofs([STRUCTURAL, WHOLE], self.run, self.said)
+        self.early = EarlyProofs([structural, WHOLE], self.run, self.said)
         self.steps = 0
 
     def said(self, news: Announcement) -> None:
@@ -63,8 +66,9 @@ class Written:
         self.steps += 1
 
 
-def test_what_two_recorded_steps_prove_is_said_once(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+@pytest.mark.parametrize("cause", [STRUCTURAL, ALONE], ids=["needs findings", "says so"])
+def test_what_two_recorded_steps_prove_is_said_once(tmp_path: Path, cause: Cause) -> None:
+    written = Written(tmp_path, cause)
     written.early.look()
     for _ in range(3):
         assert written.sentences == []

@@ -39,7 +39,7 @@ class EarlyProofs:
     ) -> None:
         self._causes = causes
         # What rests on the steps as a whole is not known before the last of them.
-        self._structural = {cause.id for cause in causes if cause.needs}
+        self._structural = {cause.id for cause in causes if cause.needs or cause.by_recorded_steps}
         self._run = run
         self._progress = progress
         self._began = time.monotonic()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from lossleuth.judge.blind_spots import drop_blind
 from lossleuth.judge.by_phase import does_again, grouped, in_phase, why_not_judged, worst
 from lossleuth.judge.challenging import gains
+from lossleuth.judge.context_reach import context_reach
 from lossleuth.judge.health import shortcomings
 from lossleuth.judge.judging import (
     Judgements,
@@ -155,6 +156,7 @@ def _judge_alone(
     status = status_of(order, known)
     seen = [state.sentence, *recognised(first)]
     told = [*(gain.sentence for gain in gains(battery, first)), *told_of_yardstick(first)]
+    told += context_reach(first)
     if status != "healthy":
         return status, known, order, (*seen, *told)
     missing = [] if state.learns else [f"nothing shows that the run is learning ({seen.pop(0)})"]

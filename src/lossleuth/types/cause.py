@@ -81,6 +81,9 @@ class Cause:
     is_core: Callable[[Evidence], bool] = never
     # Whether true losses mean nothing while this fault is there.
     voids_trials: bool = False
+    # Whether recorded steps prove it by themselves, so that it is said as soon as they do. Those
+    # that need a finding do anyway.
+    by_recorded_steps: bool = False
     # Whether it makes the loss that the script prints another number than the true loss.
     changes_printed_loss: bool = False
     # The edit of the faulty line that undoes it, where that can be written without guessing.

@@ -122,4 +122,5 @@ CAUSE = Cause(
     voids_trials=True,
     relies_on=("lookups",),
     is_core=has_labels,
+    by_recorded_steps=True,
 )

@@ -82,4 +82,5 @@ CAUSE = Cause(
     uses=(Teaching,),
     limits=(MIN_LOSS_GAP, STANDARD_ERRORS),
     overlaps=("teacher_offset", "teacher_random"),
+    by_recorded_steps=True,
 )

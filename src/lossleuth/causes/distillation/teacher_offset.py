@@ -84,4 +84,5 @@ CAUSE = Cause(
     uses=(Teaching,),
     limits=(MIN_LOSS_GAP, STANDARD_ERRORS),
     overlaps=("teacher_input_differs",),
+    by_recorded_steps=True,
 )

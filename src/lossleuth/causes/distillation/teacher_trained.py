@@ -68,4 +68,5 @@ CAUSE = Cause(
     judge,
     uses=(Teaching,),
     overlaps=("teacher_random", "teacher_weak"),
+    by_recorded_steps=True,
 )

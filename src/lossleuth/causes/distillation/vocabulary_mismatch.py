@@ -86,4 +86,5 @@ CAUSE = Cause(
     uses=(Teaching,),
     limits=(MIN_LOSS_GAP, STANDARD_ERRORS),
     overlaps=("teacher_random", "divergence_misused"),
+    by_recorded_steps=True,
 )

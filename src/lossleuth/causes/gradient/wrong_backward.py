@@ -291,4 +291,5 @@ CAUSE = Cause(
     ),
     overlaps=("graph_cut", "gradient_wiped"),
     is_core=always,
+    by_recorded_steps=True,
 )

@@ -102,4 +102,5 @@ CAUSE = Cause(
     uses=(Softmaxes, Leaks, Alignment),
     overlaps=("future_leak", "batch_leak"),
     is_core=always,
+    by_recorded_steps=True,
 )

@@ -171,4 +171,5 @@ CAUSE = Cause(
     overlaps=("dead_network",),
     voids_trials=True,
     is_core=always,
+    by_recorded_steps=True,
 )
