@@ -46,11 +46,9 @@ def test_backward_passes_that_no_update_follows_end_as_well() -> None:
 
 
 @pytest.mark.parametrize("limit", [Limit(seconds=1e6), Limit(steps=200)])
-def test_without_a_number_of_steps_as_many_passes_are_awaited_as_for_a_usual_one(
-    limit: Limit,
-) -> None:
-    assert not limit.is_reached(steps=0, backwards=limit.USUAL_STEPS - 1)
-    assert limit.is_reached(steps=0, backwards=limit.USUAL_STEPS)
+def test_more_passes_are_awaited_than_a_run_accumulates_over(limit: Limit) -> None:
+    assert not limit.is_reached(steps=0, backwards=limit.MIN_BACKWARDS - 1)
+    assert limit.is_reached(steps=0, backwards=limit.MIN_BACKWARDS)
     assert not Limit(seconds=1e6).is_reached(steps=10**6, backwards=10**6)
 
 

@@ -22,11 +22,9 @@ class Limit:
     (False, True)
     """
 
-    # Backward passes without a single step before giving up: per step wanted, and at least; where
-    # no number of steps is wanted, as many as for 200.
-    BACKWARDS_PER_STEP = 1
-    MIN_BACKWARDS = 128
-    USUAL_STEPS = 200
+    # Backward passes without a single step before giving up: as many as steps are wanted, and more
+    # than any run accumulates over.
+    MIN_BACKWARDS = 640
     # A script that catches BaseException is asked this often to stop, then killed.
     MAX_STOPS = 3
 
@@ -54,10 +52,7 @@ class Limit:
             return True
         if self._steps is None and self._seconds is None:
             return False
-        wanted = self.USUAL_STEPS if self._steps is None else self._steps
-        hopeless = not steps and backwards >= max(
-            self.MIN_BACKWARDS, self.BACKWARDS_PER_STEP * wanted
-        )
+        hopeless = not steps and backwards >= max(self.MIN_BACKWARDS, self._steps or 0)
         return hopeless or (self._steps is not None and steps >= self._steps)
 
     def is_ignored(self) -> bool:

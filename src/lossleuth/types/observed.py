@@ -36,7 +36,7 @@ class Step:
     grad_norm: float | None = None
     clip_factor: float | None = None
     clip_limit: float | None = None
-    # Targets that counted, and losses that were taken over none at all.
+    # Targets that counted, and losses that are a mean over none at all.
     supervised: int | None = None
     unsupervised: int | None = None
     classes: int | None = None

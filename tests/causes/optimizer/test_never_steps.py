@@ -9,7 +9,7 @@ from evidence import check_proven, check_refuted, check_untested, steps
 
 from lossleuth.causes.optimizer.never_steps import judge
 from lossleuth.types.evidence import Evidence
-from lossleuth.types.judgement import Where
+from lossleuth.types.judgement import Status, Where
 from lossleuth.types.observed import Ending, Made, Unfinished
 
 IDLE = {"idle_optimizers": [Made("train.py:5")]}
@@ -17,8 +17,8 @@ BACKWARD = {"places": {"backward": "train.py:19"}}
 CALL = {"step_call": "train.py:22"}
 
 
-def unfinished(backwards: int, **given: Any) -> Evidence:
-    return Evidence(ending=Ending(unfinished=Unfinished(backwards, **given)))
+def unfinished(backwards: int, how: str = "end of script", **given: Any) -> Evidence:
+    return Evidence(ending=Ending(how=how, unfinished=Unfinished(backwards, **given)))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,8 @@ def test_parameters_that_move_refute_it_though_no_update_was_seen(backwards: int
 
 
 def test_a_scaler_that_skips_every_time_is_named() -> None:
-    evidence = Evidence(steps=steps(40, updates=0, skipped_by=[["AdamW"]] * 40))
+    skipped = steps(40, updates=0, skipped_by=[["AdamW"]] * 40)
+    evidence = Evidence(steps=skipped, ending=Ending(how="end of script"))
     check_proven(judge(evidence), None, "40 skipped")
 
 
@@ -58,3 +59,14 @@ def test_updates_now_and_then_are_sound(updates: list[int]) -> None:
 @pytest.mark.parametrize("evidence", [Evidence(), unfinished(31)])
 def test_fewer_batches_than_a_run_may_accumulate_show_nothing(evidence: Evidence) -> None:
     check_untested(judge(evidence), "backward passes were seen")
+
+
+@pytest.mark.parametrize("how", ["stopped", "exception"])
+def test_a_run_that_did_not_come_to_its_end_may_accumulate_over_more(how: str) -> None:
+    judged = judge(unfinished(130, how))
+    assert judged.status is Status.SUSPECTED
+    assert "0 updates in 130" in judged.because and "may accumulate" in judged.because
+
+
+def test_no_run_accumulates_over_hundreds_of_passes() -> None:
+    check_proven(judge(unfinished(512, "stopped")), None, "0 updates in 512")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from loops import watching
 from torch.nn import functional as F
@@ -23,6 +24,18 @@ def test_with_gradients_it_is_a_batch(tmp_path: Path) -> None:
     with watching(tmp_path / "run") as observer:
         F.cross_entropy(F.embedding(TOKENS, TABLE), torch.tensor([0, 1, 2]))
         assert observer.recording.evaluations.steps == []
+
+
+@pytest.mark.parametrize(("reduction", "empty"), [("mean", 1), ("sum", 0), ("none", 0)])
+def test_only_a_mean_over_no_target_is_a_loss_of_nothing(
+    tmp_path: Path, reduction: str, empty: int
+) -> None:
+    with watching(tmp_path / "run") as observer:
+        for target in (1, -100):
+            scores = F.embedding(TOKENS, TABLE)
+            F.cross_entropy(scores, torch.full((3,), target), reduction=reduction)
+        observer._batches.look(observer._window)
+        assert (observer._window.supervised, observer._window.unsupervised) == (3, empty)
 
 
 def test_what_we_look_up_ourselves_is_neither(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ Why training fails
 
 How it is judged
     Backward passes and updates are counted, and the bits of all parameters are added up before and
-    after. Many backward passes, no update and no changed bit: proven by that alone. Where bits have
-    changed, something has made updates that were not seen.
+    after. Many backward passes, no update and no changed bit until the script's own end, or more
+    passes than a run accumulates over: proven by that alone. Where the run was stopped before, it
+    is suspected. Where bits have changed, something has made updates that were not seen.
 
 How to fix
     Look at the condition around `optimizer.step()`; print how often it is called.
@@ -27,7 +28,10 @@ from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Wrongness, refuted, untested
 from lossleuth.types.observed import Unfinished
 
-MIN_BACKWARDS = Limit(32, "fewest backward passes without an update that no run accumulates over")
+MIN_BACKWARDS = Limit(32, "fewest backward passes of a whole run that should lead to an update")
+MIN_UNENDED = Limit(
+    512, "fewest backward passes without an update that no run accumulates over, if it goes on"
+)
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -46,8 +50,11 @@ def judge(evidence: Evidence) -> Judgement:
             because += f" No bit of {known} parameters has changed."
         idle = [optimizer.place for optimizer in unfinished.idle_optimizers]
         backward = unfinished.places.get("backward")
+        is_sure = evidence.ending.is_own or passes >= MIN_UNENDED
+        if not is_sure:
+            because += " The run was stopped there, and may accumulate over more."
         return Judgement(
-            Status.PROVEN,
+            Status.PROVEN if is_sure else Status.SUSPECTED,
             because,
             first_place([unfinished.step_call, backward, *idle]),
             Wrongness("updates", 0.0, float(passes), 0.0),
@@ -63,7 +70,7 @@ CAUSE = Cause(
     Stage.OPTIMIZER,
     "the optimizer never steps",
     judge,
-    limits=(MIN_BACKWARDS,),
+    limits=(MIN_BACKWARDS, MIN_UNENDED),
     overlaps=("gradient_wiped", "lr_zero"),
     voids_trials=True,
     relies_on=("loss scaling",),

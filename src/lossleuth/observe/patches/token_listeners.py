@@ -32,6 +32,8 @@ def lookup_listeners(observer: Observer) -> tuple[Saw, Saw]:
         weight: Any = None,
         size_average: Any = None,
         ignore_index: int = -100,
+        reduce: Any = None,
+        reduction: str = "mean",
         *_args: Any,
         **_kwargs: Any,
     ) -> None:
@@ -41,6 +43,6 @@ def lookup_listeners(observer: Observer) -> tuple[Saw, Saw]:
         if not torch.is_grad_enabled():
             observer.recording.evaluations.compared()
         elif input.requires_grad:
-            observer.targets_used(input, target, ignore_index)
+            observer.targets_used(input, target, ignore_index, reduction)
 
     return saw_embedding, saw_targets

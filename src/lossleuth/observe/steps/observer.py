@@ -88,10 +88,10 @@ class Observer:
             self._batches.look(self._window)
 
     @guarded
-    def targets_used(self, scores: Tensor, targets: Any, ignored: int) -> None:
+    def targets_used(self, scores: Tensor, targets: Any, ignored: int, reduction: str) -> None:
         """A cross-entropy was taken against class indices, with gradients enabled."""
         self._begin_if_updated()
-        if self._batches.compared(scores, targets, ignored):
+        if self._batches.compared(scores, targets, ignored, is_mean=reduction == "mean"):
             self._batches.look(self._window)
 
     # forward and backward

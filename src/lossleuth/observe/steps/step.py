@@ -40,7 +40,7 @@ class StepWindow:
     lookups: list[Any] = field(default_factory=list)
     micro_batches: list[Any] = field(default_factory=list)
     supervised: int | None = None
-    # Losses with no target at all.
+    # Means over no target at all.
     unsupervised: int = 0
     classes: int | None = None
     unigram: float | None = None

@@ -26,6 +26,17 @@ def test_tokens_are_looked_at_when_asked_and_positions_are_not_tokens() -> None:
     assert len(window.lookups) == 1
 
 
+@pytest.mark.parametrize(("is_mean", "counted"), [(True, 1), (False, 0)])
+def test_a_mean_over_no_target_counts_and_a_sum_adds_nothing(
+    *, is_mean: bool, counted: int
+) -> None:
+    batches, window = Batches(), StepWindow(0.0)
+    for targets in ([1, 2, 3], [-100, -100, -100]):
+        batches.compared(torch.zeros(3, 11), torch.tensor(targets), -100, is_mean=is_mean)
+    batches.look(window)
+    assert (window.supervised, window.unsupervised) == (3, counted)
+
+
 def test_a_tensor_that_was_changed_meanwhile_is_left_out() -> None:
     batches, window = Batches(), StepWindow(0.0)
     tokens, targets = torch.tensor([3, 1, 4]), torch.tensor([1, 2, 2])

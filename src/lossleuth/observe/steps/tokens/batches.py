@@ -34,7 +34,7 @@ class Batches:
         # Where all of it is kept, if it is.
         self._kept = kept
         self._tokens: list[tuple[Tensor, int]] = []
-        self._targets: list[tuple[Tensor, int, int, int]] = []
+        self._targets: list[tuple[Tensor, int, int, int, bool]] = []
         self._reader = TokenReader()
         self._counts = TargetCounts()
         self._pairs = TokenPairs()
@@ -59,13 +59,13 @@ class Batches:
             self._tokens.append((tokens, version_of(tokens)))
         return len(self._tokens) > MAX_WAITING
 
-    def compared(self, scores: Tensor, targets: Any, ignored: int) -> bool:
+    def compared(self, scores: Tensor, targets: Any, ignored: int, *, is_mean: bool = True) -> bool:
         """A cross-entropy was taken; whether the time has come to look at its targets."""
         if isinstance(targets, Tensor) and not targets.is_floating_point():
             shape = scores.shape
             classes = shape[0 if len(shape) == 1 else 1]
             targets = unwrapped(targets)
-            self._targets.append((targets, version_of(targets), ignored, classes))
+            self._targets.append((targets, version_of(targets), ignored, classes, is_mean))
         return len(self._targets) > MAX_WAITING
 
     def look(self, window: StepWindow) -> None:
@@ -121,12 +121,13 @@ class Batches:
                     if len(self.runs) < MAX_RUNS:
                         _keep_run(self.runs, tensor)
                         self.row = int(tensor.shape[-1])
-        for tensor, version, ignored, classes in targets:
+        for tensor, version, ignored, classes, is_mean in targets:
             window.classes = classes
             if version_of(tensor) == version:
                 count = self._reader.supervised(tensor, ignored)
                 window.supervised = (window.supervised or 0) + count
-                window.unsupervised += not count
+                # A sum over no target adds nothing, as in a loss that is taken in chunks.
+                window.unsupervised += is_mean and not count
                 if self._kept is not None and (values := self._values(tensor)) is not None:
                     self._kept.targets(values, ignored, classes)
                 if len(self.target_runs) < MAX_RUNS and tensor.dim():
