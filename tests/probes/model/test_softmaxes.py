@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from steps import SmallModel, recorded_step
+import torch
+from steps import VOCABULARY, SmallModel, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -113,3 +114,24 @@ def test_without_a_loss_of_classes_only_products_are_looked_at() -> None:
     other = found(recorded_step(regression))
     assert other.untested == "no softmax of a loss was found"
     assert other.crossed == ()
+
+
+@pytest.mark.parametrize("number", [-torch.inf, -1e4, 0.0])
+@pytest.mark.parametrize("is_scrambled", [False, True])
+def test_classes_that_are_masked_on_the_way_are_in_place(
+    number: float, *, is_scrambled: bool
+) -> None:
+    """A vocabulary that is padded to a round number."""
+    out = torch.arange(VOCABULARY) >= VOCABULARY - 5
+
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        logits = model(tokens[:, :-1])
+        if is_scrambled:
+            logits = logits.transpose(1, 2).reshape(logits.shape)
+        logits = logits.masked_fill(out, number)
+        aims = tokens[:, 1:].flatten() % (VOCABULARY - 5)
+        return F.cross_entropy(logits.flatten(0, 1), aims)
+
+    share = found(recorded_step(loss)).classes_in_place
+    assert share is not None
+    assert (share == 1) is not is_scrambled

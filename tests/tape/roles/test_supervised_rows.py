@@ -21,7 +21,8 @@ from loss_layouts import (
     step_of,
     two_heads,
 )
-from torch import Tensor
+from steps import VOCABULARY, recorded_step
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossleuth.findings.data import Alignment
@@ -137,3 +138,18 @@ def test_labels_outside_the_vocabulary_do_not_count() -> None:
     labels = torch.tensor([3, -100, 7, 2, -1])
     assert is_supervised(labels, None, 5).tolist() == [True, False, False, True, False]
     assert is_supervised(labels, 3, None).tolist() == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize("distils", [False, True])
+def test_labels_beside_a_teacher_alone_are_not_without_weight(*, distils: bool) -> None:
+    """Pure distillation keeps its cross-entropy in the sum, times 0."""
+
+    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
+        scores = model(tokens[:, :-1])
+        target = (scores * 2).detach().softmax(-1)
+        taught = F.kl_div(scores.log_softmax(-1), target, reduction="batchmean")
+        plain = F.cross_entropy(scores.view(-1, VOCABULARY), tokens[:, 1:].reshape(-1))
+        return 0.0 * plain + (taught if distils else 0.0 * taught)
+
+    found = aligned(recorded_step(loss))
+    assert (found.supervised, found.targets) == (24 if distils else 0, 24)

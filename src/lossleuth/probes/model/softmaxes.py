@@ -90,18 +90,26 @@ def _in_place(window: Window, roles: Roles) -> float | None:
     layout = tape.layouts[roles.logits]
     if roles.vocabulary != layout.shape[-1]:
         return None
-    numbered = torch.arange(layout.shape[-1], dtype=torch.float64).expand(layout.shape).clone()
-    maker = tape.makers().get(roles.logits)
-    since = 0 if maker is None else maker.number + 1
+    numbers = torch.arange(layout.shape[-1], dtype=torch.float64)
     try:
-        moved = Replay(tape, gradients=False).run(
-            [roles.scores], before=roles.scores_at, since=since, leaves={roles.logits: numbered}
-        )[roles.scores]
+        moved = _sent(tape, roles, numbers.expand(layout.shape).clone())
+        # A class that is masked on the way is the same whatever its number: a padded vocabulary.
+        kept = moved != _sent(tape, roles, (numbers + len(numbers)).expand(layout.shape).clone())
     except CannotReplay:
         return None
-    moved = moved.movedim(roles.class_axis, -1)
     wanted = torch.arange(moved.shape[-1], dtype=torch.float64)
-    return float((moved == wanted).double().mean())
+    return float((moved == wanted)[kept].double().mean()) if bool(kept.any()) else None
+
+
+def _sent(tape: Tape, roles: Roles, numbered: Tensor) -> Tensor:
+    """What arrives at the loss if these numbers stand in the place of the logits."""
+    assert roles.logits is not None and roles.scores is not None
+    maker = tape.makers().get(roles.logits)
+    since = 0 if maker is None else maker.number + 1
+    moved = Replay(tape, gradients=False).run(
+        [roles.scores], before=roles.scores_at, since=since, leaves={roles.logits: numbered}
+    )[roles.scores]
+    return moved.movedim(roles.class_axis, -1)
 
 
 def _is_picked_elsewhere(tape: Tape, softmax: Operation, axis: int) -> bool:

@@ -105,6 +105,8 @@ def _row_weights(window: Window, roles: Roles) -> Tensor | None:
     # Of a prediction that is right to the last digit nothing can be told.
     told = found.known & (found.gap > MIN_DISTANCE) & (sizes > MIN_DISTANCE)
     largest = float(weights[told].abs().max()) if bool(told.any()) else 0.0
+    if not largest and bool(told.any()) and _is_followed_otherwise(window, roles):
+        return None
     weights = torch.where(told, weights, torch.full_like(weights, torch.nan))
     # The whole row, since another loss of the same row may cancel its weight. Beside what the row
     # is still to learn: padding that is predicted well has hardly a gradient, and counts.
@@ -134,6 +136,19 @@ def _learning(window: Window, roles: Roles) -> _Learning | None:
     distance[known, targets[known].long()] -= 1.0
     seen = distance if table is None else distance @ table
     return _Learning(seen, slopes, known, distance.norm(dim=-1))
+
+
+def _is_followed_otherwise(window: Window, roles: Roles) -> bool:
+    """Whether another loss of the very same logits is followed, as in pure distillation."""
+    run, logits = _followed_by(window, roles), roles.logits
+    if run is None or logits is None or logits == roles.scores:
+        return False
+    maker = window.tape.makers().get(logits)
+    try:
+        _, slopes = gradient_at(window, run, logits, 0 if maker is None else maker.number + 1)
+    except CannotReplay:
+        return False
+    return bool(slopes.any())
 
 
 def _followed_by(window: Window, part: Roles) -> Backward | None:
