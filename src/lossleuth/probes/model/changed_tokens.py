@@ -305,5 +305,17 @@ def _keeps_texts_apart(step: ChangedTokens) -> bool:
         return False
     before = step.rows(tokens)
     changed, chosen = half_changed(tokens, 0)
-    moved = moves(step.rows(changed), before) > STILL * spread(before)
-    return bool(moved.any()) and not bool((moved & ~chosen[step.texts]).any())
+    after, kept = step.rows(changed), ~chosen[step.texts]
+    moved = moves(after, before) > STILL * spread(before)
+    if not bool((moved & kept).any()):
+        return bool(moved.any())
+    return are_classes(before, after, kept, chosen)
+
+
+def are_classes(base: Tensor, rows: Tensor, kept: Tensor, chosen: Tensor) -> bool:
+    """Whether texts are what is chosen among, as in a contrastive loss: no other class moves."""
+    classes = base.shape[1]
+    if classes < 2 or len(chosen) % classes:
+        return False
+    same = ~chosen.reshape(-1, classes).any(0)
+    return bool(same.any()) and not bool(moves(rows[:, same], base[:, same])[kept].any())

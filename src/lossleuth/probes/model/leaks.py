@@ -17,6 +17,7 @@ from lossleuth.findings.model import Leaks
 from lossleuth.probes.analysis import Analysis
 from lossleuth.probes.model.changed_tokens import (
     ChangedTokens,
+    are_classes,
     deviation,
     half_changed,
     moves,
@@ -150,8 +151,9 @@ def _between_texts(
         kept = ~chosen[step.texts]
         moved = moves(rows, base) / unit
         own = max(own, _largest(moved[~kept]) or 0.0)
-        largest = max(largest, _largest(moved[kept]) or 0.0)
-        if largest > 0:
+        reached = 0.0 if are_classes(base, rows, kept, chosen) else _largest(moved[kept]) or 0.0
+        largest = max(largest, reached)
+        if reached > 0:
             lost = _lost(step, base, rows, kept & step.counted)
             mixed = _lost(step, base, (base + rows) / 2, kept & step.counted)
             harm += lost

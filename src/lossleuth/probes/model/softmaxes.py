@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from lossleuth.findings.model import Softmaxes
 from lossleuth.probes.model.attention_axes import crossed_weights
