@@ -46,6 +46,13 @@ def test_padding_that_is_supervised_is_counted() -> None:
     assert planted.supervised == 32
 
 
+def test_padding_at_the_beginning_counts_too() -> None:
+    planted = found(rows().flip(1), masks=False)
+    assert (planted.token, planted.supervised) == (0, 32)
+    # Of 0, 3, 5 and 6 fillings the last is asked for a token of the text.
+    assert planted.supervised_pads == 2 + 4 + 5
+
+
 def test_padding_that_is_left_out_is_not() -> None:
     sound = found(rows(), masks=True)
     assert (sound.token, sound.supervised_pads) == (0, 0)

@@ -6,7 +6,7 @@ from lossleuth.findings.data import Padding
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.alignment import supervision
-from lossleuth.tape.roles.padding import past_the_end
+from lossleuth.tape.roles.padding import padding_of
 from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.roles.supervised_rows import row_weights
 from lossleuth.tape.window import Window
@@ -27,7 +27,7 @@ def padding(window: Window, roles: Roles | None) -> Padding:
         return Padding(None, 0.0, 0, 0, untested="the tokens are a single text")
     if not found.is_text:
         return Padding(None, 0.0, 0, 0, untested="the targets are not tokens of the text")
-    token, past = past_the_end(tokens)
+    token, past = padding_of(tokens)
     supervised = int(found.counted.sum())
     if roles is not None and roles.scores is None and row_weights(window, roles) is None:
         why = "which targets count within a fused loss is not known"

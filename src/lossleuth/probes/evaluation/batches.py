@@ -17,7 +17,7 @@ from lossleuth.tape.op_schemas import is_random
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.replay.index import Index, without_graph
 from lossleuth.tape.replay.replay import Replay
-from lossleuth.tape.roles.padding import past_the_end
+from lossleuth.tape.roles.padding import padding_of
 from lossleuth.tape.roles.picks import PICKS
 from lossleuth.tape.roles.roles import Roles, roles_of, token_values
 from lossleuth.tape.tape import Operation, Tape
@@ -121,7 +121,7 @@ def _batch(tape: Tape, roles: Roles) -> EvaluatedBatch:
             past_N=None,
             pad=None,
         )
-    pad, past = past_the_end(tokens) if len(tokens) > 1 else (None, torch.zeros_like(tokens) > 0)
+    pad, past = padding_of(tokens) if len(tokens) > 1 else (None, torch.zeros_like(tokens) > 0)
     return EvaluatedBatch(
         logits=roles.logits,
         rows_NV=rows,

@@ -1,13 +1,22 @@
 """Where texts end and padding begins.
 
-Padding is known by its looks: rows end in runs of one token, of different lengths, and that token
-hardly occurs anywhere else.
+Padding is known by its looks: rows end, or begin, in runs of one token, of different lengths, and
+that token hardly occurs anywhere else.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+
+def padding_of(tokens: Tensor) -> tuple[int | None, Tensor]:
+    """The padding token, and where it fills up a row: at its end, else at its beginning."""
+    token, past = past_the_end(tokens)
+    if token is not None:
+        return token, past
+    token, before = past_the_end(tokens.flip(1))
+    return token, before.flip(1)
 
 
 def past_the_end(tokens: Tensor) -> tuple[int | None, Tensor]:
