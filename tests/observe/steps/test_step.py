@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
 from lossleuth.observe.steps.step import MAX_READS, StepWindow, integer_tensors
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     count: int
+    hash: int = 0
 
 
 def test_of_the_integers_looked_up_in_a_micro_batch_the_longest_are_the_tokens() -> None:
@@ -22,6 +22,17 @@ def test_of_the_integers_looked_up_in_a_micro_batch_the_longest_are_the_tokens()
     window.lookups += [Seen(4)]
     window.end_micro_batch()
     assert window.micro_batches == [Seen(9), Seen(4)]
+
+
+def test_a_batch_is_told_from_others_by_all_that_was_looked_up() -> None:
+    """Distances between positions, which are the same in every step, are the longest here."""
+    window = StepWindow(0.0)
+    for tokens in (5, 6, 5):
+        window.lookups += [Seen(3, tokens), Seen(9, 17), Seen(3, tokens)]
+        window.end_micro_batch()
+    first, second, third = window.micro_batches
+    assert first == third != second
+    assert {seen.count for seen in window.micro_batches} == {9}
 
 
 def test_a_step_ends_at_an_update_made_or_skipped() -> None:

@@ -57,10 +57,17 @@ class StepWindow:
         return not self.backwards and not self.updated
 
     def end_micro_batch(self) -> None:
-        """Of the integers looked up since the last backward, the longest list is the tokens."""
+        """Of the integers looked up since the last backward, the longest list is the tokens.
+
+        Its fingerprint is that of all: distances between positions are the same in every step, and
+        may well be more numbers than the tokens.
+        """
         lookups = self.lookups
         if lookups:
-            longest = max(lookups, key=_count) if len(lookups) > 1 else lookups[0]
+            longest = lookups[0]
+            if len(lookups) > 1:
+                longest = max(lookups, key=_count)
+                longest = longest._replace(hash=sum({seen.hash for seen in lookups}))
             self.micro_batches.append(longest)
             self.lookups = []
 
