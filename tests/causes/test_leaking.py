@@ -129,3 +129,14 @@ def test_frequencies_alone_are_learnt_without_any_leak(entropy: float, learnt: b
     """What has come no further than the entropy of single tokens makes no use of others."""
     run = replace(LEARNT, steps=[Step(0, unigram=entropy)])
     assert leaking.has_learnt(run) is learnt
+
+
+@pytest.mark.parametrize(
+    ("offsets", "asked"), [(None, True), ((1,), True), ((), False), ((0,), False)]
+)
+def test_the_loss_that_leaks_is_asked_for_what_its_targets_are(
+    offsets: tuple[int, ...] | None, *, asked: bool
+) -> None:
+    """Beside it there may be another, whose targets are the next tokens."""
+    found = leaking.future_leaks(seen(replace(LEAKS, offsets=offsets), NEXT))
+    assert leaking.asks_for_next(found) is asked

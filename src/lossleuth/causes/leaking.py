@@ -68,6 +68,8 @@ def future_leaks(evidence: Evidence) -> list[Leak]:
         leaks, alignment = step.first(Leaks), step.first(Alignment)
         if leaks is not None and leaks.future is not None and math.isfinite(leaks.future):
             offset = None if alignment is None else alignment.offset
+            if leaks.offsets is not None:
+                offset = next(iter(leaks.offsets), None)
             harm = leaks.future_harm
             found.append(
                 Leak(

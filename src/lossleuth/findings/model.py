@@ -51,6 +51,9 @@ class Leaks(Finding):
     spread: float | None = None
     # Whether it is known which rows of logits are of which text.
     texts_known: bool = True
+    # Offsets that explain the targets of these very logits, where the future leaks into them; a
+    # step may have another loss, of other logits.
+    offsets: tuple[int, ...] | None = None
     # The share of changed tokens that move the nearest supervised position before them: all of them
     # where a model looks ahead, a few where only a prefix does.
     future_share: float | None = None

@@ -36,6 +36,7 @@ from lossleuth.probes.model.leak_lines import (
 from lossleuth.probes.model.position_mixers import mixes_positions
 from lossleuth.probes.probe import Probe
 from lossleuth.tape.replay.errors import CannotReplay
+from lossleuth.tape.roles.alignment import alignment
 from lossleuth.tape.roles.roles import Roles
 from lossleuth.tape.roles.tokens import unused_tokens
 from lossleuth.tape.window import Window
@@ -246,9 +247,20 @@ def _larger(one: float | None, other: float | None) -> float | None:
 def located_leaks(analysis: Analysis) -> Leaks:
     """Leaks, and the lines where they enter.
 
-    Each place is searched for once in a run.
+    A step may have a loss that is free to look ahead, such as an encoder's: then those of the
+    language model's own are wanted.
     """
-    roles, memory = analysis.roles, analysis.memory
+    found, own = _located(analysis, analysis.roles), analysis.loss_roles
+    looks_ahead = found.offsets is not None and not any(offset >= 1 for offset in found.offsets)
+    if not looks_ahead or own is None or analysis.roles is None:
+        return found
+    other = found if own.scores == analysis.roles.scores else _located(analysis, own)
+    return found if other.untested is not None else other
+
+
+def _located(analysis: Analysis, roles: Roles | None) -> Leaks:
+    """The same of one loss. Each place is searched for once in a run."""
+    memory = analysis.memory
     found = leaks(analysis.window, roles)
     if found.untested is not None:
         return found
@@ -259,6 +271,9 @@ def located_leaks(analysis: Analysis) -> Leaks:
         place = memory.place("future leak", lambda: future_leak_place(step))
         by_code = memory.answer("future by code", lambda: comes_through_a_code(step))
         found = replace(found, places=() if place is None else (place,), by_code=by_code)
+        own = alignment(analysis.window, roles)
+        if own.untested is None:
+            found = replace(found, offsets=() if own.offset is None else (own.offset,))
     if found.batch is not None and found.batch > found.floor:
         place = memory.place("batch leak", lambda: batch_leak_place(step))
         found = replace(found, batch_places=() if place is None else (place,))

@@ -242,7 +242,7 @@ def _rows_differ(tensor: Tensor) -> bool:
 
 def _is_consecutive(tensor: Tensor) -> bool:
     rows = tensor.reshape(-1, tensor.shape[-1]) if tensor.dim() else tensor.reshape(1, 1)
-    if rows.shape[1] < 2:
+    if rows.shape[1] < 2 or rows.dtype is torch.bool:
         return False
     # Mostly: positions start again in packed documents. In every row: one row of tokens may count
     # up by chance.
