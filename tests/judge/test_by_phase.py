@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,12 +102,21 @@ def test_a_few_steps_of_something_else_are_told_and_not_judged() -> None:
 
 def test_a_repetition_that_was_not_recorded_is_told_and_not_judged() -> None:
     causes = by_first_loss({3.0: says(Status.REFUTED), 9.0: says(Status.PROVEN)})
-    looks = run(FALLING, HIGH, recorded=(0, 1))
+    looks = run(FALLING, [9.0, *FALLING[1:]], recorded=(0, 1))
     assert judge(causes, looks).status == "healthy"
     assert "phase 1 trains by the same lines" in judge(causes, looks).notes[1]
     # Another kind of training is judged by what is known of it.
     other = replace(looks[1], trainees=[Trainee(1, 7)])
     assert judge(causes, [looks[0], other]).status == "proven"
+
+
+@pytest.mark.parametrize("ends", [HIGH[1:], [9.0] * 18 + [math.nan]], ids=["high", "not finite"])
+def test_a_repetition_that_ends_worse_is_judged_though_nothing_was_recorded(
+    ends: list[float],
+) -> None:
+    """The last rate of a sweep may be the one that is too high."""
+    causes = by_first_loss({3.0: says(Status.REFUTED), 9.0: says(Status.PROVEN)})
+    assert judge(causes, run(FALLING, [9.0, *ends], recorded=(0, 1))).status == "proven"
 
 
 def test_what_is_said_of_phases_is_written_and_read_back(tmp_path: Path) -> None:

@@ -43,10 +43,11 @@ def why_not_judged(look: Evidence, others: Sequence[Evidence]) -> str | None:
     if look.recorded:
         return None
     for other in others:
-        if other.recorded and other.phase is not None and _kinds(other) == _kinds(look) != set():
+        same_lines = _kinds(other) == _kinds(look) != set()
+        if other.recorded and other.phase is not None and same_lines and _ends_as_low(look, other):
             return (
                 f"no step of it was recorded, so it is not judged; phase {other.phase.number} "
-                "trains by the same lines"
+                "trains by the same lines, and ends no lower"
             )
     return None
 
@@ -68,7 +69,14 @@ def _is_same_work(look: Evidence, other: Evidence) -> bool:
     if not (same_lines and same_model and same_rule and look.losses and other.losses):
         return False
     begins_alike = abs(look.losses[0] - other.losses[0]) <= MAX_APART_NATS
-    return begins_alike and _end(look) <= _end(other) + MIN_EFFECT_NATS
+    return begins_alike and _ends_as_low(look, other)
+
+
+def _ends_as_low(look: Evidence, other: Evidence) -> bool:
+    """Whether its loss is not above the other's at the end; not so if it is no number."""
+    if not (look.losses and other.losses):
+        return False
+    return _end(look) <= _end(other) + MIN_EFFECT_NATS
 
 
 def _end(look: Evidence) -> float:

@@ -26,7 +26,6 @@ def found(*, causal: bool) -> tuple[Leaks, Alignment]:
         model.causal = causal
         logits = model(tokens[:, :-1])
         follows = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-        read = torch.where(hidden, MASKED, source)
         guesses = encoder(torch.where(hidden, MASKED, source))
         return follows + F.cross_entropy(guesses.flatten(0, 1), source.flatten())
 
