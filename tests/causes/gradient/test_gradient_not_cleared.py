@@ -30,6 +30,13 @@ def test_gradients_left_now_and_then_are_not_blamed() -> None:
     check_refuted(judge(alternating([StaleGradient(1.0)], [StaleGradient(0.0)])), "0.0e+00")
 
 
+def test_gradients_that_are_cleared_now_and_then_only_are_suspected() -> None:
+    left, cleared = [StaleGradient(1.7)], [StaleGradient(0.0)]
+    fault = alternating(left, left, cleared, left)
+    check_trial(judge, fault, [CURE], UPDATE)
+    assert "on 3 of 4 recorded steps" in judge(fault).because
+
+
 def test_steps_that_a_scaler_skips_are_left_out() -> None:
     broken, sound = [StaleGradient(math.nan)], [StaleGradient(0.0)]
     check_refuted(judge(alternating(broken, broken, sound)), "0.0e+00")

@@ -8,6 +8,7 @@ from evidence import UPDATE, alternating, check_refuted, check_trial, check_unte
 from lossleuth.causes.gradient.gradient_wiped import CAUSE, CURE, judge
 from lossleuth.findings.update import GradientEdits
 from lossleuth.types.evidence import Evidence
+from lossleuth.types.judgement import Status
 
 
 def edited(wiped: int, left: int = 50) -> GradientEdits:
@@ -37,6 +38,12 @@ def test_a_part_that_is_zeroed_now_and_then_is_not_blamed() -> None:
 )
 def test_without_an_update_it_is_untested(evidence: Evidence, words: str) -> None:
     check_untested(CAUSE.judged(evidence), words)
+
+
+def test_what_is_left_now_and_then_only_is_suspected() -> None:
+    fault = alternating([edited(50)], [edited(50)], [edited(0)], [edited(50)])
+    assert judge(fault).status is Status.SUSPECTED
+    assert "on 3 of 4 recorded steps" in judge(fault).because
 
 
 def test_what_is_wiped_on_every_step_is_counted() -> None:

@@ -37,6 +37,7 @@ MIN_DISTINCT_TOKENS = Limit(
     "fewest different tokens of a batch that is a text",
     "picked by hand, after a lookup of a constant was taken for a text (docs/log.md)",
 )
+MIN_DENSE = Limit(0.1, "least share of the tokens of a step that has a target of its own")
 # Chance is the share of the most frequent token.
 MAX_CHANCE = Limit(0.35, "largest share of the targets that an offset explains by chance")
 MIN_LEARNT = Limit(0.1, "nats below the entropy of the targets that show that something is learnt")
@@ -60,6 +61,15 @@ def judge(evidence: Evidence) -> Judgement:
         return untested(
             f"only {distinct[0]} different tokens are looked up in a batch: what is looked up may "
             "not be the text"
+        )
+    # Of one backward pass, as the targets are.
+    each = (step.tokens // max(1, step.backwards) for step in evidence.steps if step.tokens)
+    tokens = max(each, default=0)
+    targets = max(a.targets for a in known)
+    if targets < MIN_DENSE * tokens:
+        return untested(
+            f"{targets} targets for {tokens} tokens: the few tokens at their places need not be "
+            "what they follow from"
         )
     explained = max(max(a.shares.values(), default=0.0) for a in known)
     if explained > MAX_CHANCE:
@@ -135,6 +145,7 @@ CAUSE = Cause(
         MIN_STEPS,
         MIN_TARGETS,
         MIN_DISTINCT_TOKENS,
+        MIN_DENSE,
         MAX_CHANCE,
         MIN_LEARNT,
         MIN_RELATED,
