@@ -106,6 +106,16 @@ def test_where_seeds_change_nothing_batches_tell_the_error(tmp_path: Path) -> No
     assert found.error == pytest.approx(math.sqrt(2 / 3) / 2)
 
 
+def test_three_runs_that_agree_by_chance_have_the_noise_between_batches(tmp_path: Path) -> None:
+    def losses(changed: bool, seed: int) -> list[float]:
+        noise = (0.9, -0.9, 0.9, -0.9) if changed else (0.0,) * 4
+        return [9.0] * 6 + [5.0 - 0.2 * changed + 0.001 * changed * seed + one for one in noise]
+
+    found = effect_of(tmp_path, losses)
+    assert found.nats == pytest.approx(0.2, abs=0.01)
+    assert found.error > 0.2 and not found.is_better
+
+
 def test_the_true_loss_counts_where_it_is_known(tmp_path: Path) -> None:
     found = effect_of(
         tmp_path,

@@ -187,6 +187,7 @@ def effect_of(
 ) -> Effect | str:
     """What a change did, by the runs that are known, or why that cannot be said."""
     differences, without, with_change, starts = [], [], [], []
+    between_batches: list[float] = []
     measure = "true loss"
     for seed in seeds:
         a = known.get(RunKey(base, seed, steps, first), "not run")
@@ -209,17 +210,17 @@ def effect_of(
         with_change.append(b.end)
         starts.append(a.start)
         differences.append(_difference(a.end, b.end))
+        batches = zip(a.losses, b.losses, strict=False)
+        between_batches.append(_standard_error([_difference(x, y) for x, y in batches]))
     if not all(map(math.isinf, differences)):
         pairs = zip(without, with_change, starts, strict=True)
         differences = [counted(a, start) - counted(b, start) for a, b, start in pairs]
     error = _standard_error(differences)
-    if len(set(differences)) == 1 and len(seeds) > 1 and math.isfinite(differences[0]):
-        # Seeds change nothing here: what is left is the noise between batches.
-        a = known[RunKey(base, seeds[0], steps, first)]
-        b = known[RunKey((*base, change), seeds[0], steps, first)]
-        assert isinstance(a, Measured) and isinstance(b, Measured)
-        batches = zip(a.losses, b.losses, strict=False)
-        error = _standard_error([_difference(x, y) for x, y in batches])
+    if len(seeds) > 1 and all(map(math.isfinite, [error, *between_batches])):
+        # Three runs may agree by chance: the error is never less than what the noise between
+        # batches makes of it. Where seeds change nothing, the runs are one.
+        runs = len(set(differences))
+        error = max(error, math.hypot(*between_batches) / math.sqrt(len(seeds) * runs))
     return Effect(
         change=change,
         nats=_mean(differences),
