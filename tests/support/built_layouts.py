@@ -12,10 +12,10 @@ from loss_layouts import (
     CLASSES,
     LENGTH,
     PAD,
-    WIDTH,
     Net,
     Options,
     inputs_and_targets,
+    labels,
     padded,
     texts,
 )
@@ -36,19 +36,20 @@ def everything() -> Tensor:
 
 
 # One answer for each text.
+# Windows of one corpus, which is there before a step: what is asked for is not in the window.
+CORPUS = texts(MANY)
 
 
 def last_position_only(net: Net, o: Options) -> Tensor:
-    x, y = inputs_and_targets(o, MANY)
-    return F.cross_entropy(net.head(net.features(x)[:, -1]), y[:, -1])
+    x, y = CORPUS[:, :LENGTH], labels(CORPUS[:, LENGTH - 1 + o.offset], o)
+    return F.cross_entropy(net.head(net.features(x)[:, -1]), y)
 
 
 def text_classifier(net: Net, o: Options) -> Tensor:
     """Texts are sorted by their first token; every position sees all."""
     x = texts(MANY)[:, :LENGTH]
-    labels = x[:, 0] % SORTS
-    labels = torch.full_like(labels, IGNORED) if o.masks_labels else labels
-    return F.cross_entropy(net.sorts(net.features(x, everything()).mean(1)), labels)
+    y = labels(x[:, 0] % SORTS, o)
+    return F.cross_entropy(net.sorts(net.features(x, everything()).mean(1)), y)
 
 
 # Tokens that are hidden.
@@ -116,6 +117,19 @@ def packed_targets(net: Net, o: Options) -> Tensor:
     return F.cross_entropy(scores, wanted)
 
 
+def packed_throughout(net: Net, o: Options) -> Tensor:
+    """Nothing is ever unpacked: head and loss take the rows as the recurrence returns them."""
+    x, y, is_text = padded(o)
+    lengths = (y != PAD).sum(1)
+    rows = pack_padded_sequence(net.embedded(x), lengths, batch_first=True)
+    h_NC = (net.both if o.sees_future else net.lstm)(rows)[0].data
+    # The first rows are those of the first tokens of all texts.
+    h_NC = h_NC + 0.5 * h_NC[: len(x)].mean(0) if o.mixes_rows else h_NC
+    y = y.masked_fill(~is_text, IGNORED)
+    wanted = pack_padded_sequence(y, lengths, batch_first=True).data
+    return F.cross_entropy(net.head(h_NC), wanted)
+
+
 # Logits that are never there.
 
 
@@ -163,4 +177,3 @@ def encoder_decoder(net: Net, o: Options) -> Tensor:
     encoded = F.scaled_dot_product_attention(source, source, source, attn_mask=everything())
     h = net.features(x) + 0.1 * encoded.mean(1, keepdim=True)
     return F.cross_entropy(net.head(h).flatten(0, 1), y.flatten())
-

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import built_layouts as built
 import loss_layouts as plain
-from loss_layouts import LENGTH, Net, Options
+from loss_layouts import LENGTH, ROWS, Net, Options
 from torch import Tensor
 
 Layout = Callable[[Net, Options], Tensor]
@@ -25,7 +25,7 @@ LAYOUTS: tuple[Layout, ...] = (
     *(plain.left_out_after_softmax, plain.left_out_in_turns, plain.left_out_in_late_turns),
     *(plain.of_a_class_of_words, plain.loop_stacked, plain.loop_of_losses, plain.segments),
     *(plain.packed, plain.prefix_language_model, plain.one_hot_inputs, plain.with_token_types),
-    *(built.encoder_decoder, built.gru_time_first, built.gru_batch_first),
+    *(built.encoder_decoder, built.gru_time_first, built.gru_batch_first, built.packed_throughout),
     *(built.last_position_only, built.text_classifier, built.masked_language_model),
     *PADDED,
 )
@@ -39,13 +39,28 @@ NO_MASK: tuple[Layout, ...] = (
     *(plain.one_hot_product, plain.softmax_by_hand, plain.picked_minus_logsumexp, plain.binary),
     *(plain.left_out_after_softmax, plain.left_out_in_turns, plain.of_a_class_of_words),
 )
+# Rows of padding after texts of 7, 6, 5 and 4 tokens, whose last target is padding too.
+TEXT = 6 + 5 + 4 + 3
 # Positions without a target, in each text.
-UNASKED = {
+_UNASKED = {
     "packed": 2,
     "prefix_language_model": LENGTH // 2 - 1,
     "left_out_after_softmax": 1,
     "left_out_in_late_turns": 2,
 }
+
+
+def targets_asked(layout: Layout) -> int:
+    """How many targets count in a sound layout."""
+    if layout in (*PADDED, built.packed_throughout):
+        return TEXT
+    if layout in SINGLE:
+        return LENGTH
+    if layout in (built.last_position_only, built.text_classifier):
+        return built.MANY
+    if layout is built.masked_language_model:
+        return built.MANY * LENGTH // 3
+    return ROWS * (LENGTH - _UNASKED.get(layout.__name__, 0))
 
 
 @dataclass(frozen=True)

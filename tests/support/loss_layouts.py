@@ -49,6 +49,7 @@ class Net(nn.Module):
         self.places = nn.Embedding(LENGTH, WIDTH)
         self.gru = nn.GRU(WIDTH, WIDTH)
         self.lstm = nn.LSTM(WIDTH, WIDTH, batch_first=True)
+        self.both = nn.LSTM(WIDTH, WIDTH // 2, batch_first=True, bidirectional=True)
 
     def embedded(self, x: Tensor) -> Tensor:
         h: Tensor = self.table(x)

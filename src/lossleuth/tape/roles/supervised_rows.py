@@ -57,7 +57,9 @@ def is_supervised(targets: Tensor, ignored: int | None, classes: int | None) -> 
 
 def row_weights(window: Window, roles: Roles) -> Tensor | None:
     """The weight of each row; None where that cannot be told."""
-    return window.once(("row_weights", roles.scores), lambda: _row_weights(window, roles))
+    return window.once(
+        ("row_weights", roles.scores, roles.features), lambda: _row_weights(window, roles)
+    )
 
 
 def rows_and_gradients(
@@ -80,21 +82,21 @@ def rows_and_gradients(
 
 
 def _row_weights(window: Window, roles: Roles) -> Tensor | None:
-    if roles.scores is None or roles.scores_at is None or not roles.has_targets:
-        return None
-    run = _followed_by(window, roles)
-    if run is None:
+    if not roles.has_targets:
         return None
     try:
-        rows, slopes = rows_and_gradients(window, roles, run, Cuts.OPENED)
-        targets = target_values(window, roles)
+        found = _followed_rows(window, roles)
     except CannotReplay:
         return None
+    if found is None:
+        return None
+    rows, slopes, targets, table = found
     if not bool(torch.isfinite(slopes).all()) or len(targets) != len(rows):
         return None
     known = (targets >= 0) & (targets < rows.shape[1])
     distance = torch.softmax(rows, -1)
     distance[known, targets[known].long()] -= 1.0
+    distance = distance if table is None else distance @ table
     sizes = distance.norm(dim=-1)
     weights = (slopes * distance).sum(-1) / sizes.square().clamp(min=MIN_DISTANCE**2)
     # Of a prediction that is right to the last digit nothing can be told.
@@ -105,6 +107,28 @@ def _row_weights(window: Window, roles: Roles) -> Tensor | None:
     # is still to learn: padding that is predicted well has hardly a gradient, and counts.
     still = slopes.norm(dim=-1) <= MIN_WEIGHT * largest * sizes
     return torch.where(still & (sizes > SATURATED), 0.0, weights)
+
+
+def _followed_rows(
+    window: Window, roles: Roles
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None] | None:
+    """Rows of logits, the gradient at them, and their targets; None where nothing follows them.
+
+    Where logits are never there, the gradient is that at the features that a table makes logits of.
+    """
+    run, features = _followed_by(window, roles), roles.features
+    if run is None:
+        return None
+    if roles.scores is not None and roles.scores_at is not None:
+        rows, slopes = rows_and_gradients(window, roles, run, Cuts.OPENED)
+        return rows, slopes, target_values(window, roles), None
+    if features is None or roles.output_weight is None:
+        return None
+    taken, slopes = gradient_at(window, run, features.factor, features.taken_at, Cuts.OPENED)
+    table = recorded_value(window.tape, roles.output_weight, run.at).detach().to(taken.dtype)
+    width = table.shape[-1]
+    rows = taken.reshape(-1, width) @ table.t()
+    return rows, slopes.reshape(-1, width), target_values(window, roles), table
 
 
 def _followed_by(window: Window, part: Roles) -> Backward | None:
