@@ -129,3 +129,12 @@ def test_frequencies_alone_are_learnt_without_any_leak(entropy: float, learnt: b
     """What has come no further than the entropy of single tokens makes no use of others."""
     run = replace(LEARNT, steps=[Step(0, unigram=entropy)])
     assert leaking.has_learnt(run) is learnt
+
+
+def test_a_move_that_float32_rounds_away_is_no_leak_unless_it_does_harm() -> None:
+    below, above = float(leaking.MIN_MOVE) / 2, float(leaking.MIN_MOVE) * 2
+    assert not leaking.Leak(below, 1e-12, (), harm=0.0).is_there
+    assert not leaking.Leak(below, 1e-12, ()).is_there
+    assert leaking.Leak(below, 1e-12, (), harm=0.5).is_there
+    assert leaking.Leak(above, 1e-12, (), harm=0.0).is_there
+    assert not leaking.Leak(above, above, (), harm=0.5).is_there
