@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.table import Table
 
@@ -36,6 +37,8 @@ Found = dict[str, Status]
 
 def run(console: Console) -> None:
     """Print what is said of each fault, then how each cause did, and count."""
+    # Tensors are tiny: threads would only wait for each other.
+    torch.set_num_threads(1)
     by_fault, by_cause = Table("layout", *layouts.FAULTS), Table("layout", *CAUSES)
     words, answers = Counter[str](), Counter[str]()
     for layout in layouts.LAYOUTS:
