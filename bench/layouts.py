@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def run(console: Console) -> None:
     """Print what is said of each fault, then how each cause did, and count."""
     # Tensors are tiny: threads would only wait for each other.
     torch.set_num_threads(1)
-    by_fault, by_cause = Table("layout", *layouts.FAULTS), Table("layout", *CAUSES)
+    by_fault, by_cause = table(layouts.FAULTS), table(CAUSES)
     words, answers = Counter[str](), Counter[str]()
     for layout in layouts.LAYOUTS:
         found = {name: judged(layout, name) for name in layouts.FAULTS if applies(layout, name)}
@@ -53,6 +53,15 @@ def run(console: Console) -> None:
     console.print(", ".join(f"{count} {word}" for word, count in words.most_common()))
     console.print(by_cause)
     console.print(", ".join(f"{count} {answer}" for answer, count in answers.most_common()))
+
+
+def table(columns: Iterable[str]) -> Table:
+    """One with a row for each layout, whose name stays whole."""
+    made = Table()
+    made.add_column("layout", no_wrap=True)
+    for column in columns:
+        made.add_column(column)
+    return made
 
 
 def judged(layout: Any, planted: str) -> Found:
