@@ -140,3 +140,12 @@ def test_the_loss_that_leaks_is_asked_for_what_its_targets_are(
     """Beside it there may be another, whose targets are the next tokens."""
     found = leaking.future_leaks(seen(replace(LEAKS, offsets=offsets), NEXT))
     assert leaking.asks_for_next(found) is asked
+
+
+def test_a_move_that_float32_rounds_away_is_no_leak_unless_it_does_harm() -> None:
+    below, above = float(leaking.MIN_MOVE) / 2, float(leaking.MIN_MOVE) * 2
+    assert not leaking.Leak(below, 1e-12, (), harm=0.0).is_there
+    assert not leaking.Leak(below, 1e-12, ()).is_there
+    assert leaking.Leak(below, 1e-12, (), harm=0.5).is_there
+    assert leaking.Leak(above, 1e-12, (), harm=0.0).is_there
+    assert not leaking.Leak(above, above, (), harm=0.5).is_there

@@ -1,4 +1,7 @@
-"""Recorded steps of small models whose losses, logits and tokens are laid out in every way."""
+"""Recorded steps of small models whose losses, logits and tokens are laid out in many ways.
+
+`every_layout` has them all, and the faults that are planted.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ class Options:
     mixes_rows: bool = False
     ignores_input: bool = False
     pads_count: bool = False
+    masks_labels: bool = False
 
 
 class Net(nn.Module):
@@ -41,6 +45,11 @@ class Net(nn.Module):
         self.cell = nn.GRUCell(WIDTH, WIDTH)
         self.head = nn.Linear(WIDTH, CLASSES)
         self.second = nn.Linear(WIDTH, CLASSES)
+        self.sorts = nn.Linear(WIDTH, 3)
+        self.places = nn.Embedding(LENGTH, WIDTH)
+        self.gru = nn.GRU(WIDTH, WIDTH)
+        self.lstm = nn.LSTM(WIDTH, WIDTH, batch_first=True)
+        self.both = nn.LSTM(WIDTH, WIDTH // 2, batch_first=True, bidirectional=True)
 
     def embedded(self, x: Tensor) -> Tensor:
         h: Tensor = self.table(x)
@@ -59,25 +68,35 @@ class Net(nn.Module):
         return h + 0.5 * h.mean(0, keepdim=True) if self.options.mixes_rows else h
 
 
-def texts(extra: int = 3) -> Tensor:
+def texts(rows: int = ROWS) -> Tensor:
     """Rows of tokens that do not repeat within a row; 0 does not occur."""
     generator = torch.Generator().manual_seed(5)
-    rows = [1 + torch.randperm(CLASSES - 1, generator=generator) for _ in range(ROWS)]
-    return torch.stack(rows)[:, : LENGTH + extra]
+    made = [1 + torch.randperm(CLASSES - 1, generator=generator) for _ in range(rows)]
+    return torch.stack(made)[:, : LENGTH + 3]
 
 
-def inputs_and_targets(options: Options) -> tuple[Tensor, Tensor]:
-    whole = texts()
+def sliced(options: Options, rows: int = ROWS) -> tuple[Tensor, Tensor]:
+    whole = texts(rows)
     return whole[:, :LENGTH], whole[:, options.offset : LENGTH + options.offset]
 
 
+def labels(y: Tensor, options: Options) -> Tensor:
+    """Targets, all of which are ignored if that is what is wrong."""
+    return torch.full_like(y, -100) if options.masks_labels else y
+
+
+def inputs_and_targets(options: Options, rows: int = ROWS) -> tuple[Tensor, Tensor]:
+    x, y = sliced(options, rows)
+    return x, labels(y, options)
+
+
 def padded(options: Options) -> tuple[Tensor, Tensor, Tensor]:
-    """Inputs and targets whose rows end in padding, and the mask of targets that are text."""
-    x, y = (t.clone() for t in inputs_and_targets(options))
+    """Inputs and targets whose rows end in padding, and the mask of targets that count."""
+    x, y = (t.clone() for t in sliced(options))
     for row in range(ROWS):
         length = LENGTH - 1 - row
         x[row, length:], y[row, length - 1 :] = PAD, PAD
-    return x, y, y != PAD
+    return x, y, (y != PAD) & (not options.masks_labels)
 
 
 # Where classes and time are.
@@ -119,11 +138,6 @@ def flat_tokens(net: Net, o: Options) -> Tensor:
     return F.cross_entropy(net.head(h[0]), y[0])
 
 
-def last_position_only(net: Net, o: Options) -> Tensor:
-    x, y = inputs_and_targets(o)
-    return F.cross_entropy(net.head(net.features(x)[:, -1]), y[:, -1])
-
-
 # How the loss is written.
 
 
@@ -131,7 +145,7 @@ def mask_multiplied(net: Net, o: Options) -> Tensor:
     x, y, text = padded(o)
     each = F.cross_entropy(net.head(net.features(x)).transpose(1, 2), y, reduction="none")
     mask = torch.ones_like(each) if o.pads_count else text.float()
-    return (each * mask).sum() / mask.sum()
+    return (each * mask).sum() / mask.sum().clamp(min=1)
 
 
 def gathered(net: Net, o: Options) -> Tensor:
@@ -139,7 +153,7 @@ def gathered(net: Net, o: Options) -> Tensor:
     logs = F.log_softmax(net.head(net.features(x)), -1)
     each = -logs.gather(-1, y.unsqueeze(-1)).squeeze(-1)
     mask = torch.ones_like(each) if o.pads_count else text.float()
-    return (each * mask).sum() / mask.sum()
+    return (each * mask).sum() / mask.sum().clamp(min=1)
 
 
 def chosen_rows(net: Net, o: Options) -> Tensor:
@@ -211,8 +225,8 @@ def binary(net: Net, o: Options) -> Tensor:
 
 def two_heads(net: Net, o: Options) -> Tensor:
     whole, h = texts(), net.features(texts()[:, :LENGTH])
-    first = whole[:, o.offset : LENGTH + o.offset]
-    second = whole[:, o.offset + 1 : LENGTH + o.offset + 1]
+    first = labels(whole[:, o.offset : LENGTH + o.offset], o)
+    second = labels(whole[:, o.offset + 1 : LENGTH + o.offset + 1], o)
     one = F.cross_entropy(net.head(h).flatten(0, 1), first.flatten())
     return one + 0.5 * F.cross_entropy(net.second(h).flatten(0, 1), second.flatten())
 
@@ -314,16 +328,6 @@ def prefix_language_model(net: Net, o: Options) -> Tensor:
     return F.cross_entropy(net.head(net.features(x, allowed)).flatten(0, 1), y.flatten())
 
 
-def encoder_decoder(net: Net, o: Options) -> Tensor:
-    """An encoder that sees its whole input, which every position of the decoder reads."""
-    x, y = inputs_and_targets(o)
-    source = net.second.weight[texts()[:, 1 : LENGTH + 1] * 7 % CLASSES]
-    everything = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
-    encoded = F.scaled_dot_product_attention(source, source, source, attn_mask=everything)
-    h = net.features(x) + 0.1 * encoded.mean(1, keepdim=True)
-    return F.cross_entropy(net.head(h).flatten(0, 1), y.flatten())
-
-
 # What goes in.
 
 
@@ -339,28 +343,6 @@ def with_token_types(net: Net, o: Options) -> Tensor:
     # As an old release of a well-known model does: types are looked up in the tokens' table.
     h = net.embedded(x) + net.table(torch.zeros_like(x))
     return F.cross_entropy(net.head(net.mixed(h)).flatten(0, 1), y.flatten())
-
-
-LAYOUTS = (
-    *(channel_first, transposed_for_the_loss, time_first, logits_time_first, one_text),
-    *(flat_tokens, mask_multiplied, gathered, chosen_rows, chosen_features, ignored_label),
-    *(one_hot_product, softmax_by_hand, picked_minus_logsumexp, smoothed, chunked, binary),
-    *(two_heads, loop_stacked, loop_of_losses, segments, packed, prefix_language_model),
-    *(encoder_decoder, one_hot_inputs, with_token_types),
-    *(left_out_after_softmax, left_out_in_turns, of_a_class_of_words),
-    *(chosen_features_time_first, left_out_in_late_turns),
-)
-# Positions without a target, in each text.
-UNASKED = {
-    "packed": 2,
-    "prefix_language_model": LENGTH // 2 - 1,
-    "left_out_after_softmax": 1,
-    "left_out_in_late_turns": 2,
-}
-PADDED = (
-    *(mask_multiplied, gathered, chosen_rows, chosen_features, ignored_label),
-    chosen_features_time_first,
-)
 
 
 def step_of(

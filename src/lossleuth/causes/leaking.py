@@ -28,6 +28,12 @@ MIN_SEEN = Limit(
     0.25, "share of tokens that move the position before them, beyond which a model looks ahead"
 )
 
+MIN_MOVE = Limit(
+    2.0**-24,
+    "least move of logits, as a share of their spread, that is looked at without harm",
+    "half a last digit of float32: less is rounded away before any update could make use of it",
+)
+
 
 class Leak(NamedTuple):
     """How far logits moved that should not move, and how far rounding alone may move them."""
@@ -57,8 +63,9 @@ class Leak(NamedTuple):
 
     @property
     def is_there(self) -> bool:
-        """Whether it is more than rounding."""
-        return self.move > self.floor
+        """Whether it is more than rounding, that of the replay and that of the program."""
+        is_harmful = self.harm is not None and self.harm >= MIN_HARM
+        return self.move > self.floor and (self.move > MIN_MOVE or is_harmful)
 
 
 def future_leaks(evidence: Evidence) -> list[Leak]:

@@ -32,7 +32,7 @@ _SEEN_DIFFERENTLY = (
 )
 _PARTS = (
     *("slice", "select", "narrow", "split", "split_with_sizes", "chunk", "unbind"),
-    *("index", "index_select", "masked_select", "constant_pad_nd"),
+    *("index", "index_select", "masked_select", "constant_pad_nd", "_pack_padded_sequence"),
 )
 _COPIES = ("clone", "copy_", "_to_copy", "detach", "alias", "lift_fresh")
 MOVES = frozenset((*_SEEN_DIFFERENTLY, *_PARTS, *_COPIES))

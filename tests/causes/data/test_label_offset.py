@@ -64,7 +64,7 @@ def test_offsets_that_change_from_step_to_step_are_not_blamed() -> None:
     check_refuted(judge(alternating([aligned(2)], [aligned(1)])))
 
 
-@pytest.mark.parametrize(("future", "is_meant"), [(0.5, True), (0.0, False)])
+@pytest.mark.parametrize(("future", "is_meant"), [(0.5, True), (0.0, False), (6e-10, False)])
 def test_a_denoiser_may_copy_and_a_causal_model_may_not(future: float, is_meant: bool) -> None:
     leaks = Leaks(future, None, None, None, floor=1e-12)
     judgement = judge(seen(aligned(0), leaks))

@@ -103,3 +103,8 @@ def test_where_a_teacher_alone_is_followed_there_are_no_labels_to_be_masked() ->
     taught = replace(finding(Teaching, 0.5), has_labels=False)
     assert not CAUSE.is_core(seen(taught))
     assert CAUSE.is_core(seen())
+
+
+def test_rows_that_are_chosen_by_an_empty_mask_are_a_loss_over_nothing() -> None:
+    none = Alignment(None, {}, supervised=0, targets=0)
+    assert judge(seen(none)).status is Status.PROVEN

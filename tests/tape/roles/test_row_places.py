@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from built_layouts import MANY, last_position_only, packed_throughout
 from loss_layouts import (
     LENGTH,
     ROWS,
@@ -16,7 +17,6 @@ from loss_layouts import (
     chosen_rows,
     chunked,
     inputs_and_targets,
-    last_position_only,
     loop_of_losses,
     padded,
     step_of,
@@ -24,6 +24,7 @@ from loss_layouts import (
 from steps import VOCABULARY, recorded_step
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from lossleuth.tape.replay.errors import CannotReplay
 from lossleuth.tape.roles.roles import find_roles, token_values
@@ -64,14 +65,49 @@ def test_turns_of_a_loop_are_positions() -> None:
 
 
 def test_one_row_for_each_text_stands_at_its_end() -> None:
-    ends = [(row + 1) * LENGTH - 1 for row in range(ROWS)]
+    ends = [(row + 1) * LENGTH - 1 for row in range(MANY)]
     assert places(step_of(last_position_only)) == ends
 
     def pooled(net: Net, o: Options) -> Tensor:
         x, y = inputs_and_targets(o)
         return F.cross_entropy(net.head(net.features(x).mean(1)), y[:, 0])
 
-    assert places(step_of(pooled)) == ends
+    assert places(step_of(pooled)) == ends[:ROWS]
+
+
+def test_rows_of_packed_sequences_are_those_of_their_text() -> None:
+    lengths = [6, 5, 4, 3]
+    expected = [
+        row * LENGTH + turn for turn in range(6) for row in range(ROWS) if turn < lengths[row]
+    ]
+    assert places(step_of(packed_throughout)) == expected
+
+
+@pytest.mark.parametrize("lengths", [[8, 8, 8, 8], [3, 8, 5, 8]], ids=["full", "unsorted"])
+def test_packed_sequences_may_be_full_or_unsorted(lengths: list[int]) -> None:
+    def packs(net: Net, o: Options) -> Tensor:
+        x, y = inputs_and_targets(o)
+        h = net.embedded(x).transpose(0, 1)
+        wanted = pack_padded_sequence(y.t(), lengths, enforce_sorted=False)  # type: ignore[arg-type]  # a list
+        out = net.gru(pack_padded_sequence(h, lengths, enforce_sorted=False))[0]  # type: ignore[arg-type]  # a list
+        return F.cross_entropy(net.head(out.data), wanted.data)
+
+    order = sorted(range(ROWS), key=lambda row: -lengths[row])
+    found = places(step_of(packs))
+    expected = [(row, t) for t in range(LENGTH) for row in order if t < lengths[row]]
+    assert sorted(found) == sorted(row * LENGTH + t for row, t in expected)
+    assert [place % LENGTH for place in found] == [t for _, t in expected]
+
+
+def test_sequences_that_are_packed_for_an_encoder_place_no_rows_of_the_decoder() -> None:
+    def translates(net: Net, o: Options) -> Tensor:
+        x, y = inputs_and_targets(o)
+        full = torch.full((ROWS,), LENGTH)
+        source = pack_padded_sequence(net.other(x.flip(1)), full, batch_first=True)
+        h = net.features(x) + net.lstm(source)[1][0][0].unsqueeze(1)
+        return F.cross_entropy(net.head(h).flatten(0, 1), y.flatten())
+
+    assert places(step_of(translates)) == EVERY
 
 
 def test_as_many_classes_as_positions_are_told_apart() -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
+from built_layouts import fused
+from every_layout import FAULTS, LAYOUTS, NO_NEXT, PADDED, TEXT, Layout, targets_asked
 from loss_layouts import (
-    LAYOUTS,
     LENGTH,
-    PADDED,
     ROWS,
-    UNASKED,
     Net,
     Options,
     gathered,
@@ -33,10 +30,9 @@ from lossleuth.tape.roles.roles import find_roles
 from lossleuth.tape.roles.supervised_rows import is_supervised, row_weights
 from lossleuth.tape.window import Window
 
-Layout = Callable[[Net, Options], Tensor]
-EVERY = pytest.mark.parametrize("layout", LAYOUTS, ids=lambda f: f.__name__)
-# Rows of padding after texts of 7, 6, 5 and 4 tokens, whose last target is padding too.
-TEXT = 6 + 5 + 4 + 3
+
+def each(layouts: tuple[Layout, ...]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("layout", layouts, ids=lambda f: f.__name__)
 
 
 def aligned(window: Window) -> Alignment:
@@ -45,17 +41,29 @@ def aligned(window: Window) -> Alignment:
     return found
 
 
-@EVERY
+@each(FAULTS["offset 0"].layouts)
 def test_the_next_token_is_found_in_every_layout(layout: Layout) -> None:
     found = aligned(step_of(layout))
     assert found.offset == 1 and found.shares[1] == 1.0
-    rows = LENGTH if layout.__name__ in ("one_text", "flat_tokens") else ROWS * LENGTH
-    asked = rows - ROWS * UNASKED.get(layout.__name__, 0)
-    assert found.supervised == (TEXT if layout in PADDED else asked)
+
+
+@each(LAYOUTS)
+def test_the_targets_that_count_are_found_in_every_layout(layout: Layout) -> None:
+    assert aligned(step_of(layout)).supervised == targets_asked(layout)
+
+
+@each(FAULTS["masks labels"].layouts)
+def test_no_target_counts_where_all_labels_are_masked(layout: Layout) -> None:
+    assert aligned(step_of(layout, FAULTS["masks labels"].options)).supervised == 0
+
+
+@each(NO_NEXT)
+def test_targets_that_are_no_next_tokens_are_not_taken_for_some(layout: Layout) -> None:
+    assert aligned(step_of(layout)).offset in (0, None)
 
 
 @pytest.mark.parametrize("offset", [0, 2])
-@EVERY
+@each(FAULTS["offset 0"].layouts)
 def test_a_wrong_offset_is_found_in_every_layout(layout: Layout, offset: int) -> None:
     found = aligned(step_of(layout, Options(offset=offset)))
     # A second head predicts one token more: one of the two is right, or both are further ahead.
@@ -63,13 +71,13 @@ def test_a_wrong_offset_is_found_in_every_layout(layout: Layout, offset: int) ->
     assert found.offset == expected
 
 
-@pytest.mark.parametrize("layout", PADDED, ids=lambda f: f.__name__)
+@each(PADDED)
 def test_targets_behind_the_end_of_a_padded_text_do_not_hide_an_offset(layout: Layout) -> None:
     assert aligned(step_of(layout, Options(offset=2))).shares[2] == 1.0
 
 
 @pytest.mark.parametrize("counts", [False, True])
-@pytest.mark.parametrize("layout", PADDED, ids=lambda f: f.__name__)
+@each(PADDED)
 def test_padding_counts_by_its_weight_however_it_is_masked(layout: Layout, counts: bool) -> None:
     window = step_of(layout, Options(pads_count=counts))
     found = padding(window, find_roles(window))
@@ -113,7 +121,7 @@ def test_log_probabilities_that_were_changed_are_no_rows_of_scores(sign: float) 
     assert found.untested is not None
 
 
-@pytest.mark.parametrize("layout", [mask_multiplied, gathered])
+@each((mask_multiplied, gathered, fused))
 def test_weights_are_the_derivative_by_each_rows_own_loss(layout: Layout) -> None:
     window = step_of(layout)
     roles = find_roles(window)

@@ -24,7 +24,7 @@ When this verdict is wrong
 
 from __future__ import annotations
 
-from lossleuth.causes.leaking import MIN_SEEN
+from lossleuth.causes.leaking import MIN_MOVE, MIN_SEEN
 from lossleuth.causes.lessons import has_labels
 from lossleuth.causes.reasoning import first_place
 from lossleuth.findings.data import Alignment, TargetLines
@@ -112,7 +112,7 @@ def _sees_itself(evidence: Evidence, *, ahead: bool = False) -> bool:
     """
     leaks = [x for x in evidence.all(Leaks) if x.future is not None]
     return bool(leaks) and all(
-        (x.future or 0.0) > x.floor
+        (x.future or 0.0) > max(x.floor, MIN_MOVE)
         and (not ahead or x.future_share is None or x.future_share > MIN_SEEN)
         for x in leaks
     )
@@ -136,7 +136,7 @@ CAUSE = Cause(
     judge,
     needs=(Alignment,),
     uses=(Leaks, TargetLines, Teaching),
-    limits=(MIN_EXPLAINED, MAX_BY_NEXT, MIN_TARGETS, MIN_SEEN),
+    limits=(MIN_EXPLAINED, MAX_BY_NEXT, MIN_TARGETS, MIN_SEEN, MIN_MOVE),
     overlaps=("label_noise",),
     voids_trials=True,
     changes_printed_loss=True,

@@ -75,8 +75,8 @@ def judge(evidence: Evidence) -> Judgement:
 
 
 def _weightless(evidence: Evidence) -> Judgement | None:
-    """Proven where most recorded losses have targets of which not one counts."""
-    known = [found for found in evidence.all(Alignment) if found.targets]
+    """Proven where most recorded losses have targets of which not one counts, or no rows at all."""
+    known = evidence.all(Alignment)
     empty = [found for found in known if not found.supervised]
     if len(known) < 2 or share(len(empty), len(known)) <= MAX_EMPTY_SHARE:
         return None

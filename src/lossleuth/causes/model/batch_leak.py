@@ -32,6 +32,7 @@ from lossleuth.causes.leaking import (
     MIN_BELOW_UNIGRAM,
     MIN_HARM,
     MIN_LEARNT,
+    MIN_MOVE,
     judge_leaks,
     row_leaks,
 )
@@ -70,7 +71,7 @@ CAUSE = Cause(
     judge,
     needs=(Leaks,),
     uses=(Softmaxes, TrueLoss),
-    limits=(MIN_HARM, MIN_LEARNT, MIN_BELOW_UNIGRAM),
+    limits=(MIN_HARM, MIN_MOVE, MIN_LEARNT, MIN_BELOW_UNIGRAM),
     overlaps=("softmax_axis", "future_leak"),
     is_core=always,
 )

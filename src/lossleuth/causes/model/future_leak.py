@@ -13,7 +13,8 @@ How it is judged
     is replayed in float64. Logits before them must stay exactly as they were. What that is worth is
     measured on the same step: the loss of a position with all later tokens replaced by others,
     against its loss as trained. From 0.01 nat on it is proven, where the targets are the next
-    tokens; if the run has learnt and it is less, benign.
+    tokens; if the run has learnt and it is less, benign. What moves logits by less than the last
+    digit of float32, and does no harm, is none.
 
 How to fix
     Pass the mask, or `is_causal=True`, to every attention; check its direction and its offset.
@@ -33,6 +34,7 @@ from lossleuth.causes.leaking import (
     MIN_BELOW_UNIGRAM,
     MIN_HARM,
     MIN_LEARNT,
+    MIN_MOVE,
     MIN_SEEN,
     asks_for_next,
     future_leaks,
@@ -89,7 +91,7 @@ CAUSE = Cause(
     judge,
     needs=(Leaks,),
     uses=(Alignment, Softmaxes, TrueLoss),
-    limits=(MIN_HARM, MIN_LEARNT, MIN_BELOW_UNIGRAM, MIN_SEEN),
+    limits=(MIN_HARM, MIN_MOVE, MIN_LEARNT, MIN_BELOW_UNIGRAM, MIN_SEEN),
     overlaps=("softmax_axis", "batch_leak"),
     fix=causal,
     is_core=always,

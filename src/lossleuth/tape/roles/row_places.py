@@ -18,6 +18,8 @@ from lossleuth.tape.roles.tokens import find_tokens
 from lossleuth.tape.walk_back import through_moves, walk_back
 from lossleuth.tape.window import Window
 
+PACK, UNPACK = "_pack_padded_sequence", "_pad_packed_sequence"
+
 
 def row_places(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
     """For each row of the loss, the flat position in the batch whose logits it uses."""
@@ -82,7 +84,10 @@ def _of_part(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
         return _whole(origin, count)
     shape, classes = tape.layouts[roles.logits].shape, roles.vocabulary or 1
     rows = math.prod(shape) // classes
-    if len(origin) != rows:
+    packed = _packed(window, roles, rows, count)
+    if packed is not None:
+        origin = packed
+    elif len(origin) != rows:
         if rows not in tokens.shape:
             return _before_targets(window, roles, tokens)
         origin = _one_for_each_text(rows, tokens)
@@ -92,6 +97,33 @@ def _of_part(window: Window, roles: Roles, tokens: Tensor) -> Tensor:
     moved = sent_values(window, roles, numbered.reshape(*rest, classes).movedim(-1, axis).clone())
     places = _usual(moved.movedim(roles.class_axis, -1)).reshape(-1)
     return _whole(origin[_whole(places, rows)], count)
+
+
+def _packed(window: Window, roles: Roles, rows: int, count: int) -> Tensor | None:
+    """The positions of packed sequences, which recurrences leave in their order; None if none are.
+
+    The first tokens of all texts come first, then the second ones, and padding is left out.
+    """
+    tape, logits = window.tape, roles.logits
+    packs = window.once("packs", lambda: [o for o in tape.operations if o.name in (PACK, UNPACK)])
+    if not packs or logits is None or logits not in tape.makers():
+        return None
+    way = {op.number for op in tape.needed_for([logits], tape.makers()[logits].number + 1)}
+    last = next((op for op in reversed(packs) if op.number in way), None)
+    data = None if last is None or last.name == UNPACK else last.outputs[0]
+    if last is None or data is None or tape.layouts[data].shape[:1] != (rows,):
+        return None
+    source = last.inputs[0]
+    # An encoder's sequences may be packed too, and say nothing of the decoder's rows.
+    if not roles.tokens_used & {op.number for op in tape.needed_for([source], last.number)}:
+        return None
+    # Before they were transposed or sorted by length, positions were those of the tokens.
+    moved = walk_back(source, through_moves(tape.makers()))
+    whole = [i for i in moved if math.prod(tape.layouts[i].shape[:-1]) == count]
+    if not whole:
+        return None
+    sent_NC = sent(window, whole[-1], count, data, last.number + 1)
+    return sent_NC.reshape(rows, -1).median(-1).values
 
 
 def _usual(sent_BTV: Tensor) -> Tensor:
