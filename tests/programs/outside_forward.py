@@ -61,7 +61,7 @@ for choice in torch.rand(4000, generator=generator).tolist():
 text = torch.tensor(text)
 
 model = Model()
-optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 for step in range(150):
     starts = torch.randint(0, len(text) - LENGTH - 1, (8,), generator=generator)
     batch = torch.stack([text[s : s + LENGTH + 1] for s in starts.tolist()])
