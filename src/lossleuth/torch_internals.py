@@ -321,8 +321,8 @@ def handle_of(tensor: Tensor) -> Any:
     return capsule
 
 
-# Where a custom autograd function is applied in the end. `Function.apply` looks it up at every call,
-# so that it reaches what a program has bound before: `gelu = Gelu.apply`.
+# Where a custom autograd function is applied in the end. `Function.apply` looks it up at every
+# call, so that it reaches what a program has bound before: `gelu = Gelu.apply`.
 APPLIED = find("torch.autograd.function", "_SingleLevelFunction", torch.autograd.Function)
 
 
