@@ -5,16 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import forward_kernels
 import pytest
 import torch
 from changed_runs import Ran, WrongTanh, sgd, trained, with_changes
 from outside_kernels import compiled, in_c, in_numpy
+from steps import SmallModel, recorded_step
 from torch import Tensor
 from torch.autograd import Function
 
 from lossleuth.interventions.gradient import measure_backward
 from lossleuth.interventions.gradient.measure_backward import MeasureBackward, _axes_apart
 from lossleuth.interventions.intervention import Intervention
+from lossleuth.observe.session import Session
+from lossleuth.probes.analysis import Analysis
+from lossleuth.probes.model.leaks import leaks
+from lossleuth.tape.replay.link_outside import link_outside
 from lossleuth.torch_internals import APPLIED
 
 
@@ -92,3 +98,20 @@ def test_torch_is_left_as_it_was() -> None:
     with_changes(lambda: with_function(WrongTanh), MeasureBackward("WrongTanh"))
     assert (vars(Function)["apply"], APPLIED.apply) == before
     assert "apply" not in vars(APPLIED)
+
+
+def test_a_recording_still_follows_what_goes_through_the_function() -> None:
+    linear, weight = forward_kernels.in_numpy().linear, torch.randn(16, 16) / 4
+    session = Session()
+    MeasureBackward("LinearInNumpy").install(session.replace)
+
+    def plant(model: SmallModel) -> None:
+        model.between = lambda h: linear(h, weight)
+
+    try:
+        window = recorded_step(change=plant)
+    finally:
+        session.close()
+    link_outside(window.tape)
+    with Analysis(window) as analysis:
+        assert leaks(window, analysis.roles).own > 0.1

@@ -44,7 +44,8 @@ class MeasureBackward(Intervention):
             needed = any(isinstance(a, Tensor) and a.requires_grad for a in args)
             if cls.__name__ in names and torch.is_grad_enabled() and needed:
                 call = partial(apply_unchanged, cls, **kwargs)
-                return apply_unchanged(_Measured, call, cls.__name__, apart, *args)
+                # By its own `apply`, by which a recording knows it.
+                return _Measured.apply(call, cls.__name__, apart, *args)
             return apply_unchanged(cls, *args, **kwargs)
 
         replace(APPLIED, "apply", classmethod(apply))
