@@ -114,4 +114,4 @@ def test_a_recording_still_follows_what_goes_through_the_function() -> None:
         session.close()
     link_outside(window.tape)
     with Analysis(window) as analysis:
-        assert leaks(window, analysis.roles).own > 0.1
+        assert (leaks(window, analysis.roles).own or 0.0) > 0.1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,9 @@ from torch.nn import functional as F
 
 from lossleuth.causes.gradient.wrong_backward import MIN_TIMES_FLOOR
 from lossleuth.findings.gradient import CustomFunction
+from lossleuth.probes.analysis import Analysis
 from lossleuth.probes.gradient.custom_function import custom_functions
+from lossleuth.probes.model.leaks import leaks
 from lossleuth.tape.replay.link_outside import link_outside
 
 Make = Callable[[str, bool], Kernels]
@@ -90,3 +93,27 @@ def test_a_backward_that_is_the_derivative_of_its_forward_is_quiet(
     found = found_of(make(fault, True), of, fault)
     assert len(found) == 1 + (fault == "small")
     assert not any(map(is_wrong, found))
+
+
+def test_a_function_inside_another_blocks_what_is_said_of_tokens(make: Make) -> None:
+    """A replay cannot run it again: that changed tokens move nothing is no finding."""
+    linear, weight = make("", False).linear, torch.randn(16, 16) / 4
+
+    class Around(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            made: Tensor = linear(x, weight)
+            return made
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            return gradient @ weight
+
+    def plant(model: SmallModel) -> None:
+        model.between = Around.apply
+
+    window = recorded_step(change=plant)
+    link_outside(window.tape)
+    with Analysis(window) as analysis:
+        found = leaks(window, analysis.roles)
+    assert found.untested is not None or (found.own or 0.0) > 0.1
