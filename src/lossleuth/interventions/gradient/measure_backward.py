@@ -45,7 +45,8 @@ class MeasureBackward(Intervention):
             if cls.__name__ in names and torch.is_grad_enabled() and needed:
                 call = partial(apply_unchanged, cls, **kwargs)
                 # By its own `apply`, by which a recording knows it.
-                return _Measured.apply(call, cls.__name__, apart, *args)
+                measured: Any = _Measured
+                return measured.apply(call, cls.__name__, apart, *args)
             return apply_unchanged(cls, *args, **kwargs)
 
         replace(APPLIED, "apply", classmethod(apply))
