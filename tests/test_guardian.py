@@ -36,17 +36,22 @@ open({ready!r}, "w").close()
 signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGINT, signal.SIGTERM, signal.SIGHUP}})
 time.sleep(600)
 """
-# A script whose second run, a forked one, is the breeder.
+# A script that breeds in a run that is forked: in the second one, before its model is made or in
+# its steps. The folder of that run, and of no other, has its name in it.
 FORKED = """
 import json, os, torch
-request = json.loads(os.environ["LOSSLEUTH_WATCH"])
-if request["directory"].endswith("second"):
+def bred():
+    request = json.loads(os.environ["LOSSLEUTH_WATCH"])
+    return {name!r} in request["directory"]
+if {early} and bred():
     exec({breeder!r})
 weight = torch.ones(2, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
-for step in range(5):
+for step in range(60):
     weight.square().sum().backward()
     optimizer.step()
+    if not {early} and step == 3 and bred():
+        exec({breeder!r})
 """
 TWO_RUNS = """
 import sys
@@ -56,8 +61,19 @@ from lossleuth.observe.launch.program import Program
 script = Path(sys.argv[1])
 background = Background(Program(script), 1, forks=True)
 for name in ("first", "second"):
-    background.run([RunSpec(script.parent / name, 5, 600.0)])
+    after = 1 if name == "second" and sys.argv[2] == "loaded" else None
+    background.run([RunSpec(script.parent / name, 5, 600.0, forked_after=after)])
 """
+
+# Signals, and the exit codes that they may lead to.
+ENDINGS: list[tuple[list[signal.Signals], tuple[int, ...]]] = [
+    ([signal.SIGTERM], (128 + signal.SIGTERM,)),
+    ([signal.SIGHUP], (128 + signal.SIGHUP,)),
+    # Once: it judges what it has seen, which is nothing. Twice: it ends at once.
+    ([signal.SIGINT], (0,)),
+    ([signal.SIGINT, signal.SIGINT], (0, 2)),
+    ([signal.SIGKILL], (-signal.SIGKILL,)),
+]
 
 
 def marked(mark: str) -> list[int]:
@@ -87,6 +103,7 @@ class Ended:
 
     def __init__(self, folder: Path, mark: str, *command: str) -> None:
         self.mark, self.scratch = mark, folder / "scratch"
+        self.fewest = 6
         self.scratch.mkdir()
         # Outside of the script's folder: what it writes there is thrown away.
         self.ready = folder / "ready"
@@ -108,7 +125,7 @@ class Ended:
             assert time.monotonic() < until
             time.sleep(0.05)
         # Itself, the breeder, and the four that it has started.
-        assert len(marked(self.mark)) >= 6
+        assert len(marked(self.mark)) >= self.fewest
         for number in numbers:
             self.process.send_signal(number)
             time.sleep(1 if number != numbers[-1] else 0)
@@ -139,17 +156,7 @@ def bred(folder: Path, mark: str, verb: str) -> Ended:
     return Ended(folder, mark, "-m", "lossleuth", verb, "--out", str(folder / "run"), str(script))
 
 
-@pytest.mark.parametrize(
-    ("numbers", "codes"),
-    [
-        ([signal.SIGTERM], (128 + signal.SIGTERM,)),
-        ([signal.SIGHUP], (128 + signal.SIGHUP,)),
-        # Once: it judges what it has seen, which is nothing. Twice: it ends at once.
-        ([signal.SIGINT], (0,)),
-        ([signal.SIGINT, signal.SIGINT], (0, 2)),
-        ([signal.SIGKILL], (-signal.SIGKILL,)),
-    ],
-)
+@pytest.mark.parametrize(("numbers", "codes"), ENDINGS)
 def test_nothing_outlives_a_run(
     tmp_path: Path, mark: str, numbers: list[signal.Signals], codes: tuple[int, ...]
 ) -> None:
@@ -190,10 +197,41 @@ def test_what_a_watched_script_leaves_behind_at_its_end_lives_on(tmp_path: Path,
     assert len(marked(mark)) == 1
 
 
-def test_nothing_outlives_the_owner_of_a_fork_server(tmp_path: Path, mark: str) -> None:
-    script = script_of(tmp_path, FORKED.format(breeder=breeder(tmp_path)))
-    ended = Ended(tmp_path, mark, "-c", TWO_RUNS, str(script))
+def forked(folder: Path, name: str, *, early: bool) -> Path:
+    """A script that breeds in the run of that name."""
+    source = FORKED.format(breeder=breeder(folder), name=name, early=early)
+    return script_of(folder, source)
+
+
+@pytest.mark.parametrize(
+    ("way", "early"),
+    [("imported", True), ("loaded", True), ("loaded", False)],
+    ids=["imported", "while it loads", "loaded"],
+)
+def test_nothing_outlives_the_owner_of_a_process_to_fork(
+    tmp_path: Path, mark: str, way: str, early: bool
+) -> None:
+    """From one that has done its imports, or one in which the script was loaded or still loads."""
+    script = forked(tmp_path, "second", early=early)
+    ended = Ended(tmp_path, mark, "-c", TWO_RUNS, str(script), way)
+    # The loaded script stands beside what was forked from it, with a guardian of its own.
+    ended.fewest = 10 if (way, early) == ("loaded", False) else 6
     assert ended.by(signal.SIGKILL) == -signal.SIGKILL
+    assert not ended.survivors
+    assert not list(ended.scratch.glob("lossleuth-*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("numbers", "codes"), ENDINGS)
+def test_nothing_outlives_a_run_that_is_ended_in_its_trials(
+    tmp_path: Path, mark: str, numbers: list[signal.Signals], codes: tuple[int, ...]
+) -> None:
+    script = forked(tmp_path, "/trials/", early=False)
+    ended = Ended(
+        tmp_path, mark, "-m", "lossleuth", "run", "--out", str(tmp_path / "run"), str(script)
+    )
+    # It has seen enough to prove something: where it still judges, it says so.
+    assert ended.by(*numbers) in (*codes, 1 if signal.SIGINT in numbers else codes[0])
     assert not ended.survivors
     assert not list(ended.scratch.glob("lossleuth-*"))
 

@@ -319,3 +319,13 @@ def handle_of(tensor: Tensor) -> Any:
         raise LookupError("this torch hands out no handles to tensors")
     (capsule,) = _make_handles([tensor])
     return capsule
+
+
+# Where a custom autograd function is applied in the end. `Function.apply` looks it up at every
+# call, so that it reaches what a program has bound before: `gelu = Gelu.apply`.
+APPLIED = find("torch.autograd.function", "_SingleLevelFunction", torch.autograd.Function)
+
+
+def apply_unchanged(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """What `apply` of a custom function gives, whatever stands in APPLIED."""
+    return super(APPLIED, cls).apply(*args, **kwargs)

@@ -8,19 +8,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import forward_kernels
 import pytest
 from outside_kernels import compiled
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "outside_torch.py"
+FORWARD = PROGRAM.with_name("outside_forward.py")
 THERE = {"proven", "suspected", "benign"}
 # Enough for the trials on a machine that is busy with others.
 BUDGET = "600"
 
 
-def examined(out: Path, *arguments: str, options: tuple[str, ...] = ()) -> dict[str, Any]:
+def examined(
+    out: Path, *arguments: str, options: tuple[str, ...] = (), program: Path = PROGRAM
+) -> dict[str, Any]:
     """The verdict on the program with these arguments."""
     command = [sys.executable, "-m", "lossleuth", "run", "--budget", BUDGET, *options]
-    command += ["--out", str(out), str(PROGRAM), *arguments]
+    command += ["--out", str(out), str(program), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = dict(json.loads((out / "verdict.json").read_text()))
@@ -64,6 +68,37 @@ def test_what_a_backward_leaves_out_is_found_and_named(
     assert words in wrong["because"]
     assert wrong["where"]["file"] == library
     assert {one["id"] for one in found["causes"]} == {"wrong_backward"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("of", "fault", "words"),
+    [
+        (
+            "linear",
+            "tail",
+            "LinearInC gives for 4 of 24 columns (the first is column 20) of result 1",
+        ),
+        ("linear", "inner", "for the last of 18 columns of input 1"),
+    ],
+)
+def test_a_forward_that_leaves_out_what_its_backward_is_of_is_proven_and_named(
+    tmp_path: Path, of: str, fault: str, words: str
+) -> None:
+    library = forward_kernels.compiled(tmp_path)
+    found = examined(tmp_path / "out", library, of, fault, program=FORWARD)
+    wrong = cause(found, "wrong_backward")
+    assert (wrong["status"], wrong["where"]["file"]) == ("proven", library)
+    assert f"LinearInC gives {words}" in wrong["because"]
+    # What was changed for the trial is no fault of the program's.
+    assert [one["id"] for one in found["causes"] if one["status"] == "proven"] == ["wrong_backward"]
+
+
+@pytest.mark.slow
+def test_a_forward_with_a_backward_of_its_own_is_no_wrong_gradient(tmp_path: Path) -> None:
+    arguments = (forward_kernels.compiled(tmp_path), "linear", "tail", "consistent")
+    found = examined(tmp_path / "out", *arguments, options=("--no-trials",), program=FORWARD)
+    assert found["causes"] == [] and "wrong_backward" in found["refuted"]
 
 
 @pytest.mark.slow

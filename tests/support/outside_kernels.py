@@ -112,11 +112,16 @@ void attention_backward(const float *q, const float *k, const float *v, const fl
 
 def compiled(folder: Path) -> str:
     """The C code as a shared library; the test is skipped where nothing compiles it."""
+    return library_of(SOURCE, folder / "kernels.c")
+
+
+def library_of(code: str, source: Path) -> str:
+    """C code as a shared library beside its source; the test is skipped without a compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("there is no C compiler")
-    source, library = folder / "kernels.c", folder / "libkernels.so"
-    source.write_text(SOURCE)
+    library = source.with_name(f"lib{source.stem}.so")
+    source.write_text(code)
     command = [compiler, "-O1", "-shared", "-fPIC", str(source), "-o", str(library), "-lm"]
     subprocess.run(command, check=True)
     return str(library)

@@ -206,3 +206,11 @@ def test_with_one_function_outside_torch_all_are_tried_by_their_values() -> None
 def test_of_a_loss_that_a_replay_knows_the_library_is_named_and_the_replay_tried() -> None:
     known = seen(function(0.5, library="libloss.so"))
     check_trial(judge, known, [CURE], Where("libloss.so", None, "FusedNorm"))
+
+
+def test_values_that_speak_against_a_backward_with_some_doubt_are_no_proof_of_it() -> None:
+    """The gradient of the rest is the true one; behind the function, nothing was measured."""
+    doubtful = replace(function(0.02, outside=True), floor=0.001)
+    check_untested(judge(seen(doubtful, truth(1e-7))), "FusedNorm gives differs")
+    sure = replace(doubtful, error=0.0009)
+    check_refuted(judge(seen(sure, truth(1e-7))), "the true one")

@@ -5,16 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import forward_kernels
 import pytest
 import torch
 from changed_runs import Ran, WrongTanh, sgd, trained, with_changes
 from outside_kernels import compiled, in_c, in_numpy
+from steps import SmallModel, recorded_step
 from torch import Tensor
 from torch.autograd import Function
 
 from lossleuth.interventions.gradient import measure_backward
 from lossleuth.interventions.gradient.measure_backward import MeasureBackward, _axes_apart
 from lossleuth.interventions.intervention import Intervention
+from lossleuth.observe.session import Session
+from lossleuth.probes.analysis import Analysis
+from lossleuth.probes.model.leaks import leaks
+from lossleuth.tape.replay.link_outside import link_outside
+from lossleuth.torch_internals import APPLIED
 
 
 def gradients(intervention: Intervention, run: Any, *inputs: Tensor) -> list[Tensor]:
@@ -33,14 +40,13 @@ def attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def test_the_true_gradient_takes_the_place_of_a_wrong_one(
     where: str, fault: str, tmp_path: Path
 ) -> None:
-    # Looked up in the run, as a program does: what is bound before is the function's own.
+    # Bound before, as in a script that is forked after it has loaded everything.
     tanh, attention = in_numpy(fault) if where == "numpy" else in_c(compiled(tmp_path), fault)
-    tanh, attention = tanh.__self__, attention.__self__
     x = torch.randn(2, 8, 6, generator=torch.Generator().manual_seed(0))
-    measured = MeasureBackward(f"{tanh.__name__},{attention.__name__}")
+    measured = MeasureBackward(f"{tanh.__self__.__name__},{attention.__self__.__name__}")
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return tanh.apply(attention.apply(q, k, v))
+        return tanh(attention(q, k, v))
 
     found = gradients(measured, run, x, x.flip(0), x + 1)
     wanted = gradients(
@@ -88,6 +94,24 @@ def test_parts_that_act_apart_are_found() -> None:
 
 
 def test_torch_is_left_as_it_was() -> None:
-    before = vars(Function)["apply"]
+    before = vars(Function)["apply"], APPLIED.apply
     with_changes(lambda: with_function(WrongTanh), MeasureBackward("WrongTanh"))
-    assert vars(Function)["apply"] is before
+    assert (vars(Function)["apply"], APPLIED.apply) == before
+    assert "apply" not in vars(APPLIED)
+
+
+def test_a_recording_still_follows_what_goes_through_the_function() -> None:
+    linear, weight = forward_kernels.in_numpy().linear, torch.randn(16, 16) / 4
+    session = Session()
+    MeasureBackward("LinearInNumpy").install(session.replace)
+
+    def plant(model: SmallModel) -> None:
+        model.between = lambda h: linear(h, weight)
+
+    try:
+        window = recorded_step(change=plant)
+    finally:
+        session.close()
+    link_outside(window.tape)
+    with Analysis(window) as analysis:
+        assert (leaks(window, analysis.roles).own or 0.0) > 0.1

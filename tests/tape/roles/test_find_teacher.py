@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from lessons_given import (
@@ -104,9 +106,9 @@ def test_hidden_layers_as_wide_as_the_vocabulary_are_not_followed_one_by_one(
     followed: list[int] = []
     flow = find_teacher._Flow
 
-    def counted(tape: Tape, operations: list[Operation], head: int) -> object:
+    def counted(tape: Tape, operations: list[Operation], *of: Any) -> object:
         followed.append(len(operations))
-        return flow(tape, operations, head)
+        return flow(tape, operations, *of)
 
     monkeypatch.setattr(find_teacher, "_Flow", counted)
     model = master()

@@ -97,6 +97,9 @@ def judge(evidence: Evidence) -> Judgement:
     by_hand_alone = _without_autograd(evidence)
     if by_hand_alone is not None:
         return by_hand_alone
+    doubtful = _in_doubt(evidence)
+    if doubtful is not None:
+        return doubtful
     truths = evidence.all(GradientTruth)
     tested = [truth for truth in truths if math.isfinite(truth.error)]
     if tested:
@@ -111,6 +114,25 @@ def judge(evidence: Evidence) -> Judgement:
     if truths:
         return untested("no finite gradient was recorded")
     return untested(missing(GradientTruth, evidence))
+
+
+def _in_doubt(evidence: Evidence) -> Judgement | None:
+    """A function whose values speak against its backward, but not beyond doubt.
+
+    What is behind it is not measured, so that the gradient of the rest does not speak for it.
+    """
+    found = [
+        function
+        for function in evidence.all(CustomFunction)
+        if function.outside and function.error > max(function.floor, MIN_ERROR)
+    ]
+    if not found:
+        return None
+    most = max(found, key=lambda function: function.error / (function.floor or 1.0))
+    return untested(
+        f"the gradient that the backward of {most.name} gives differs from differences of its "
+        f"values by {most.error:.1e}, and these are sure only to {most.floor:.1e}"
+    )
 
 
 def _without_autograd(evidence: Evidence) -> Judgement | None:

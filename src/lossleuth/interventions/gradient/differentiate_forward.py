@@ -14,7 +14,7 @@ from torch.autograd import Function
 from torch.overrides import TorchFunctionMode
 
 from lossleuth.interventions.intervention import Intervention, Replace
-from lossleuth.torch_internals import leaves_of, map_only
+from lossleuth.torch_internals import APPLIED, apply_unchanged, leaves_of, map_only
 
 
 class DifferentiateForward(Intervention):
@@ -24,16 +24,15 @@ class DifferentiateForward(Intervention):
         self._names = frozenset(functions.split(","))
 
     def install(self, replace: Replace) -> None:
-        """Wrap `Function.apply`."""
-        original = vars(Function)["apply"].__func__
+        """Put ours where functions are applied."""
         names = self._names
 
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             if cls.__name__ in names and torch.is_grad_enabled() and any(_needs(args)):
                 return _forward(cls, args, kwargs)
-            return original(cls, *args, **kwargs)
+            return apply_unchanged(cls, *args, **kwargs)
 
-        replace(Function, "apply", classmethod(apply))
+        replace(APPLIED, "apply", classmethod(apply))
 
 
 class _Context:

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from lossleuth.interventions.intervention import Intervention, Replace
+from lossleuth.torch_internals import APPLIED, apply_unchanged
 
 # How far an entry is moved, as a share of the input's size: between the error of float32 and that
 # of the curvature.
@@ -36,18 +37,19 @@ class MeasureBackward(Intervention):
         self._apart: dict[Any, int] = {}
 
     def install(self, replace: Replace) -> None:
-        """Wrap `Function.apply`."""
-        original = vars(Function)["apply"].__func__
+        """Put ours where functions are applied."""
         names, apart = self._names, self._apart
 
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             needed = any(isinstance(a, Tensor) and a.requires_grad for a in args)
             if cls.__name__ in names and torch.is_grad_enabled() and needed:
-                call = partial(original, cls, **kwargs)
-                return original(_Measured, call, cls.__name__, apart, *args)
-            return original(cls, *args, **kwargs)
+                call = partial(apply_unchanged, cls, **kwargs)
+                # By its own `apply`, by which a recording knows it.
+                measured: Any = _Measured
+                return measured.apply(call, cls.__name__, apart, *args)
+            return apply_unchanged(cls, *args, **kwargs)
 
-        replace(Function, "apply", classmethod(apply))
+        replace(APPLIED, "apply", classmethod(apply))
 
 
 class _Measured(Function):

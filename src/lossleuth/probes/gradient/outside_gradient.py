@@ -7,9 +7,11 @@ entries that are given exactly 0, the first, the middle and the last of each axi
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,9 +19,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lossleuth.gradcheck.check import Along, Outcome, check_along
-from lossleuth.gradcheck.problems import Problem, Vector, array, given_problem, size
-from lossleuth.tape.replay.outside import run_again
+from lossleuth.gradcheck.check import MAX_STEP_SHARE, Along, Outcome, check_along
+from lossleuth.gradcheck.problems import Problem, Vector, array, given_problem, shifted, size
+from lossleuth.tape.replay.outside import gradients_again, run_again
 from lossleuth.tape.tape import FunctionCall, Tape
 
 # Rows of an input that have a direction of their own: all, or so many of them. Picked by hand.
@@ -50,13 +52,17 @@ def measured_gradient(
     seconds: float = MAX_SECONDS,
 ) -> Measured | None:
     """The worst part of what a backward gave; None where values are too noisy to tell."""
-    problem = _problem(tape, call, inputs, gave)
+    before, seeds = run_again(tape, call, inputs), _seeds(call)
+    problem = _problem(tape, call, inputs, gave, before, seeds)
     ends = time.process_time() + seconds
     slopes = check_along(problem, _directions(problem))
     whole, uphill = next(slopes), next(slopes)
     if whole.outcome is Outcome.CANNOT_TELL:
         whole = uphill
     failed = [along for along in (whole, uphill) if along.outcome is Outcome.FAIL]
+    with suppress(Exception):
+        # The backward is the program's own, and may refuse to be run again.
+        failed += _along_unmoved(tape, call, inputs, problem, before, seeds)
     for along in slopes:
         if along.outcome is Outcome.FAIL:
             failed.append(along)
@@ -68,14 +74,15 @@ def measured_gradient(
 
 
 def _plainness(along: Along) -> tuple[bool, bool, bool, float]:
-    """How plainly a slope shows an error: beyond doubt, given nothing at all, whole, large.
+    """How plainly a slope shows an error: beyond doubt, of nothing at all, whole, large.
 
     Of those that leave doubt, the one that leaves least.
     """
     gap = abs(along.claimed - along.true)
     if gap <= SURE * along.bound:
         return False, False, False, gap / along.bound
-    return True, along.claimed == 0, not along.name, gap
+    nothing = along.claimed == 0 or (bool(along.name) and abs(along.true) <= along.bound)
+    return True, nothing, not along.name, gap
 
 
 def _measured(along: Along) -> Measured:
@@ -87,17 +94,23 @@ def _measured(along: Along) -> Measured:
     return Measured(gap / (unit or 1.0), along.bound / (unit or 1.0), along.name or None)
 
 
+def _seeds(call: FunctionCall) -> dict[int, Tensor]:
+    """The gradients that the results were given."""
+    given = call.given or []
+    found = {i: given[at] for at, i in call.outputs.items() if at < len(given)}
+    return {i: seed for i, seed in found.items() if seed is not None}
+
+
 def _problem(
-    tape: Tape, call: FunctionCall, inputs: Mapping[int, Tensor], gave: Mapping[int, Tensor]
+    tape: Tape,
+    call: FunctionCall,
+    inputs: Mapping[int, Tensor],
+    gave: Mapping[int, Tensor],
+    before: Mapping[int, Tensor],
+    seeds: Mapping[int, Tensor],
 ) -> Problem:
-    """The results times the gradients that they were given, as a function of the inputs."""
-    seeds = {
-        number: (call.given or [])[position]
-        for position, number in call.outputs.items()
-        if position < len(call.given or [])
-    }
+    """The results times these gradients, as a function of the inputs; `before` are the results."""
     wanted = list(gave)
-    before = run_again(tape, call, inputs)
 
     def loss(*moved: Tensor) -> float:
         made = run_again(tape, call, {**inputs, **dict(zip(wanted, moved, strict=True))})
@@ -105,15 +118,46 @@ def _problem(
         return sum(
             float(((made[i].double() - before[i].double()) * seed.double()).sum())
             for i, seed in seeds.items()
-            if seed is not None
         )
 
     problem = given_problem(
         loss, [gave[i] for i in wanted], {_named(call, i): inputs[i].detach() for i in wanted}
     )
     # A small change of a rounded result goes in steps: between two of them, it seems to be none.
-    steps = [_rounding(before[i], seed) for i, seed in seeds.items() if seed is not None]
+    steps = [_rounding(before[i], seed) for i, seed in seeds.items()]
     return replace(problem, noise=math.hypot(*steps))
+
+
+def _along_unmoved(
+    tape: Tape,
+    call: FunctionCall,
+    inputs: Mapping[int, Tensor],
+    problem: Problem,
+    before: Mapping[int, Tensor],
+    seeds: Mapping[int, Tensor],
+) -> list[Along]:
+    """Where the backward gives a gradient for entries of the results that no input moves."""
+    _, uphill = itertools.islice(_directions(problem), 2)
+    wanted = [call.inputs[int(name.split()[1]) - 1] for name in problem.names]
+    moves = zip(problem.values, uphill[1], strict=True)
+    moved = [shifted(value, direction, MAX_STEP_SHARE / 4) for value, direction in moves]
+    made = run_again(tape, call, {**inputs, **dict(zip(wanted, moved, strict=True))})
+    found = []
+    for position, number in sorted(call.outputs.items()):
+        still = made[number] == before[number]
+        if number not in seeds or not still.any() or still.all():
+            continue
+        own = {number: seeds[number] * still}
+        given = gradients_again(tape, call, inputs, own)
+        gave = {i: given.get(i, torch.zeros_like(inputs[i])).double() for i in wanted}
+        some = _problem(tape, call, inputs, gave, before, own)
+        # The second direction: it goes up with all that was given.
+        directions = list(itertools.islice(_directions(some), 2))[1:]
+        words = f"{_described(still.numpy())} of result {position + 1}, which no input moves"
+        if any(gradient.any() for gradient in gave.values()):
+            named = [(words, direction) for _, direction in directions]
+            found += [a for a in check_along(some, named) if a.outcome is Outcome.FAIL]
+    return found
 
 
 def _rounding(result: Tensor, seed: Tensor) -> float:

@@ -53,12 +53,19 @@ def blocked_by(tape: Tape, changed: Collection[int], operations: Sequence[Operat
     stuck = [call for call in tape.functions if call.opaque_because is not None]
     used = {i for operation in operations for i in operation.inputs} if stuck else set()
     for call in stuck:
-        if used & {*call.outputs.values()} and _leads_to(tape, changed, call):
+        if used & _results(tape, call) and _leads_to(tape, changed, call):
             return (
                 f"opaque: {call.name} at {call.place} computes outside torch, and cannot be run "
                 f"again: {call.opaque_because}"
             )
     return None
+
+
+def _results(tape: Tape, call: FunctionCall) -> set[int]:
+    """What a call gave; inside another function nothing of it has a gradient: what it made."""
+    inside = tape.operations[call.first : call.last + 1]
+    made = {o for operation in inside for o in operation.outputs if o is not None}
+    return {*call.outputs.values()} or made
 
 
 def _leads_to(tape: Tape, changed: Collection[int], call: FunctionCall) -> bool:

@@ -8,7 +8,7 @@ slice, is kept apart from what compares them. Names and the kind of divergence d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,13 +80,18 @@ def find_lessons(window: Window, roles: Roles | None) -> list[Lesson]:
     if len(heads) < 2:
         return []
     uses = Uses(operations)
-    flows = {head: _Flow(tape, uses.following(head), head) for head in heads}
+    # Once for all: an operation that joins the positions of a recurrence has as many inputs as
+    # there are heads.
+    asks = {op.number: dict(zip(op.inputs, op.requires_grad, strict=True)) for op in operations}
+    flows = {head: _Flow(tape, uses.following(head), head, asks) for head in heads}
     labelled = {h: None for h in heads if any(flows[h].is_wide(op.inputs[0]) for op in picks)}
+    # Two models that both learn from labels and from each other are peers. So are the positions of
+    # a recurrence, which may be many.
+    teachers = [h for h in heads if h not in labelled or not flows[h].requires_grad]
     found = []
     for student in labelled or heads:
-        for teacher in heads:
-            # Two models that both learn from labels and from each other are peers.
-            if teacher == student or (teacher in labelled and flows[teacher].requires_grad):
+        for teacher in teachers:
+            if teacher == student:
                 continue
             met = _meetings(operations, flows[student], flows[teacher])
             if not met:
@@ -108,7 +113,14 @@ def _is_pick(op: Operation, own: set[int]) -> bool:
 class _Flow:
     """What is computed from some logits, and which of it still has one entry for each class."""
 
-    def __init__(self, tape: Tape, operations: list[Operation], head: int) -> None:
+    def __init__(
+        self,
+        tape: Tape,
+        operations: list[Operation],
+        head: int,
+        asks: Mapping[int, Mapping[int, bool]],
+    ) -> None:
+        """`asks` says of each operation, by its number, which inputs ask for a gradient."""
         self.tape, self.head = tape, head
         self.classes = tape.layouts[head].shape[-1]
         # A few chosen classes are classes still.
@@ -118,16 +130,16 @@ class _Flow:
         self.carried: dict[int, float | None] = {head: 1.0}
         self.requires_grad = False
         for op in operations:
-            if not any(i in self.made for i in op.inputs):
+            inputs = asks[op.number]
+            taken = self.made.keys() & inputs.keys()
+            if not taken:
                 continue
-            wide = any(self.made.get(i, False) for i in op.inputs)
-            self.requires_grad |= any(
-                needs_grad and i in self.made
-                for i, needs_grad in zip(op.inputs, op.requires_grad, strict=True)
-            )
-            source = next((i for i in op.inputs if i in self.carried), None)
+            wide = any(self.made[i] for i in taken)
+            self.requires_grad |= any(inputs[i] for i in taken)
+            ordered = taken if len(taken) == 1 else [i for i in op.inputs if i in taken]
+            source = next((i for i in ordered if i in self.carried), None)
             for out in {*(o for o in op.outputs if o is not None), *op.written}:
-                keeps = wide and self._keeps_classes(op, out)
+                keeps = wide and self._keeps_classes(op, out, taken)
                 self.made[out] = self.made.get(out, False) or keeps
                 if source is not None and keeps:
                     factor = _factor(tape, op, source, self.made)
@@ -139,12 +151,12 @@ class _Flow:
         """Whether a tensor is made of these scores and has their classes."""
         return self.made.get(number, False)
 
-    def _keeps_classes(self, op: Operation, out: int) -> bool:
+    def _keeps_classes(self, op: Operation, out: int, taken: Collection[int]) -> bool:
         layouts = self.tape.layouts
         shape = layouts[out].shape
         if not layouts[out].dtype.is_floating_point or len(shape) < 2:
             return False
-        sizes = [math.prod(layouts[i].shape) for i in op.inputs if self.made.get(i)]
+        sizes = [math.prod(layouts[i].shape) for i in taken if self.made.get(i)]
         if op.name in CHOICES:
             self._sizes.add(shape[-1])
         # Rows may be left out; a sum over classes leaves fewer numbers as well.
