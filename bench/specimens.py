@@ -78,6 +78,12 @@ class Judged:
     first_proof: float | None
 
     @property
+    def is_structural(self) -> bool:
+        """Whether anything is proven without a trial."""
+        proven = [c for c in self.verdict["causes"] if c["status"] == "proven"]
+        return any(c.get("harm") is None for c in proven)
+
+    @property
     def causes(self) -> list[tuple[str, str]]:
         """What is there, and how sure that is."""
         found = [(c["id"], c["status"]) for c in self.verdict["causes"]]
@@ -118,10 +124,12 @@ def _print_times(console: Console, found: Sequence[Judged]) -> None:
         f"the budget of {BUDGET:.0f} s and a tenth: {late} of {len(seconds)}"
     )
     proofs = [one.first_proof for one in found if one.first_proof is not None]
+    silent = sum(one.first_proof is None and one.is_structural for one in found)
     if proofs:
         console.print(
             f"first proof, seconds after the first training step: median "
-            f"{statistics.median(proofs):.1f}, most {max(proofs):.1f} of {len(proofs)}"
+            f"{statistics.median(proofs):.1f}, most {max(proofs):.1f} of {len(proofs)}; "
+            f"{silent} more were proven without a trial, and said at the end only"
         )
 
 
