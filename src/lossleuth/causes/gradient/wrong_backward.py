@@ -14,9 +14,10 @@ How it is judged
     Functions that compute outside torch are run again on other inputs: their backward is compared
     with differences of their values, along a random direction, along each input, along the ends of
     each axis and along rows, and where the backward gives something for results that no input
-    moves. A difference that is above its bound and not beyond doubt leaves it untested. The function, hook or parameter that differs is named. Whether it
-    matters is tried: the same run with true gradients, by torch through the forward of the
-    functions at fault, or by their values, else through the whole replayed step.
+    moves. A difference that is above its bound and not beyond doubt leaves it untested. The
+    function, hook or parameter that differs is named. Whether it matters is tried: the same run
+    with true gradients, by torch through the forward of the functions at fault, or by their values,
+    else through the whole replayed step.
 
 How to fix
     Correct the backward; `lossleuth.check_gradient` tests it by itself.
