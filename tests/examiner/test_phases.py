@@ -53,11 +53,21 @@ def test_phases_are_found(tmp_path: Path, kind: str, found: list[tuple[int, int]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", ["lightning_twice", "hf_trainer_twice"])
+@pytest.mark.parametrize("script", ["lightning_distils", "hf_trainer_distils"])
 def test_phases_of_trainers_are_found(tmp_path: Path, script: str) -> None:
     verdict = examined(tmp_path / "out", script, options=("--no-trials",))
     assert spans(verdict) == [(0, 59), (60, 119)]
     assert not [cause for cause in verdict["causes"] if cause["status"] == "proven"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["lightning_distils", "hf_trainer_distils"])
+def test_a_fault_in_a_student_of_a_trainer_is_proven_in_its_phase(
+    tmp_path: Path, script: str
+) -> None:
+    verdict = examined(tmp_path / "out", script, "ahead")
+    found = [cause for cause in verdict["causes"] if cause["status"] == "proven"]
+    assert [(cause["id"], cause["phase"]["number"]) for cause in found] == [("label_offset", 2)]
 
 
 @pytest.mark.slow
