@@ -18,7 +18,8 @@ class Alignment(Finding):
     targets: int
     # The time axis of the tokens.
     time_axis: int = 1
-    # Distinct tokens, and distinct targets.
+    # The tokens that are read, how many of them are distinct, and how many targets are.
+    tokens: int = 0
     distinct_tokens: int = 0
     distinct_targets: int = 0
     # Where a step has several losses, the offset of each; None where no offset explains it.

@@ -24,7 +24,7 @@ class Limit:
 
     # Backward passes without a single step before giving up: as many as steps are wanted, and more
     # than any run accumulates over.
-    MIN_BACKWARDS = 640
+    MIN_BACKWARDS = 1100
     # A script that catches BaseException is asked this often to stop, then killed.
     MAX_STOPS = 3
 

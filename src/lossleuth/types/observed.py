@@ -36,9 +36,10 @@ class Step:
     grad_norm: float | None = None
     clip_factor: float | None = None
     clip_limit: float | None = None
-    # Targets that counted, and losses that are a mean over none at all.
+    # Targets that counted, losses over none at all, and those of them that are no mean.
     supervised: int | None = None
     unsupervised: int | None = None
+    empty_sums: int | None = None
     classes: int | None = None
     # Entropy of the targets seen so far.
     unigram: float | None = None
@@ -185,6 +186,7 @@ class Unfinished:
     losses: Sequence[float | None] = ()
     supervised: int | None = None
     unsupervised: int | None = None
+    empty_sums: int | None = None
 
 
 # How a record ends where the script came to its own end.

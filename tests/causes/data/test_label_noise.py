@@ -24,14 +24,13 @@ def found(
     long: int = 40,
     relation: TargetRelation = RELATION,
     alignment: Any = None,
-    tokens: int = 512,
     **given: Any,
 ) -> Evidence:
     shares = {0: 0.05, 1: share, 2: 0.05}
     aligned = Alignment(None, shares, supervised=512, targets=512, distinct_tokens=60)
     true = TrueLoss(loss, 512, 96, logits_std=1.0)
     findings = (replace(aligned, **(alignment or {})), relation, true)
-    return seen(*findings, steps=steps(long, unigram=3.0, tokens=tokens), **given)
+    return seen(*findings, steps=steps(long, unigram=3.0), **given)
 
 
 def test_targets_that_no_offset_explains_are_noise_where_the_loss_parks() -> None:
@@ -60,7 +59,7 @@ def test_a_translation_that_has_begun_to_learn_is_no_noise() -> None:
         (found(long=10), "too short"),
         (found(alignment={"supervised": 8}), "two steps"),
         (found(alignment={"untested": "no rows"}), "no rows"),
-        (found(tokens=512 * 11), "512 targets for 5632 tokens"),
+        (found(alignment={"tokens": 512 * 11}), "512 targets for 5632 tokens"),
         (found(alignment={"distinct_tokens": 1}), "only 1 different tokens"),
     ],
 )

@@ -44,6 +44,15 @@ def test_one_empty_micro_batch_of_a_step_is_enough() -> None:
     check_proven(judge(evidence), LOSS, "1 losses", "step 2")
 
 
+@pytest.mark.parametrize("chunks", [1, 5])
+def test_sums_over_no_target_add_nothing_unless_the_loss_is_no_number(chunks: int) -> None:
+    """A loss that is taken in chunks has some without a target."""
+    sums = {"unsupervised": [chunks] * 9, "empty_sums": [chunks] * 9}
+    check_refuted(judge(counted([64] * 9, loss=[3.0] * 9, **sums)), "9 steps")
+    divided = judge(counted([64] * 9, loss=[3.0] * 8 + [math.nan], **sums))
+    check_proven(divided, LOSS, f"{chunks} losses", "step 8")
+
+
 def test_most_steps_without_a_target_are_proven_though_their_loss_is_finite() -> None:
     check_proven(judge(counted([0, 0, 0, 64], loss=0.0)), LOSS, "3 losses", "step 0")
 

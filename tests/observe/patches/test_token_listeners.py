@@ -26,16 +26,15 @@ def test_with_gradients_it_is_a_batch(tmp_path: Path) -> None:
         assert observer.recording.evaluations.steps == []
 
 
-@pytest.mark.parametrize(("reduction", "empty"), [("mean", 1), ("sum", 0), ("none", 0)])
-def test_only_a_mean_over_no_target_is_a_loss_of_nothing(
-    tmp_path: Path, reduction: str, empty: int
-) -> None:
+@pytest.mark.parametrize(("reduction", "sums"), [("mean", 0), ("sum", 1), ("none", 1)])
+def test_sums_over_no_target_are_told_from_means(tmp_path: Path, reduction: str, sums: int) -> None:
     with watching(tmp_path / "run") as observer:
         for target in (1, -100):
             scores = F.embedding(TOKENS, TABLE)
             F.cross_entropy(scores, torch.full((3,), target), reduction=reduction)
         observer._batches.look(observer._window)
-        assert (observer._window.supervised, observer._window.unsupervised) == (3, empty)
+        window = observer._window
+        assert (window.supervised, window.unsupervised, window.empty_sums) == (3, 1, sums)
 
 
 def test_what_we_look_up_ourselves_is_neither(tmp_path: Path) -> None:

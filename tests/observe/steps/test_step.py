@@ -35,6 +35,16 @@ def test_a_batch_is_told_from_others_by_all_that_was_looked_up() -> None:
     assert {seen.count for seen in window.micro_batches} == {9}
 
 
+def test_what_is_drawn_for_each_text_hides_no_batch_that_is_repeated() -> None:
+    """As many numbers as texts, where there are more targets."""
+    window = StepWindow(0.0)
+    for turn in range(1, 4):
+        window.lookups += [Seen(6, 5), Seen(2, turn)]
+        window.supervised = 6 * turn
+        window.end_micro_batch()
+    assert len({seen.hash for seen in window.micro_batches}) == 1
+
+
 def test_a_step_ends_at_an_update_made_or_skipped() -> None:
     window = StepWindow(0.0)
     assert window.empty

@@ -99,9 +99,38 @@ def of_torch() -> Between:
     return lambda h: layer(h.reshape(-1, 1, WIDTH))[0].reshape(h.shape)
 
 
+def gated() -> Between:
+    """As gMLP mixes positions, by weights of which the mask leaves the diagonal."""
+    weights, itself = nn.Parameter(torch.randn(LENGTH, LENGTH)), torch.eye(LENGTH)
+    return lambda h: h + (weights * itself) @ h
+
+
+def scan() -> Between:
+    """Element by element; its state is made anew at every token."""
+    decay, empty = nn.Parameter(torch.rand(WIDTH)), torch.zeros(3, WIDTH)
+    return lambda h: torch.stack([decay * empty + h[:, t] for t in range(h.shape[1])], 1)
+
+
+def shifted(h: Tensor) -> Tensor:
+    """The token before is put beside, and weighs nothing."""
+    return h + 0.0 * torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
+
+
+def long_convolution(h: Tensor) -> Tensor:
+    """By its transform, with a filter that is 1 at its beginning alone."""
+    return torch.fft.irfft(torch.fft.rfft(h, dim=1) * torch.ones(()), n=h.shape[1], dim=1)
+
+
+def test_a_convolution_by_its_transform_mixes() -> None:
+    assert found_with(long_convolution)[1]
+
+
 @pytest.mark.parametrize(
     "make",
     [
+        gated,
+        scan,
+        lambda: shifted,
         lambda: attention(fused=False),
         lambda: attention(fused=True),
         convolution,
@@ -111,7 +140,19 @@ def of_torch() -> Between:
         lambda: lambda h: h + 0.0 * h.mean(1, keepdim=True),
         lambda: lambda h: h + 0.0 * h.roll(1, 1),
     ],
-    ids=["attention", "fused", "convolution", "cell", "lstm", "sum", "mean", "shift"],
+    ids=[
+        "gated",
+        "scan",
+        "moved",
+        "attention",
+        "fused",
+        "convolution",
+        "cell",
+        "lstm",
+        "sum",
+        "mean",
+        "shift",
+    ],
 )
 def test_what_was_made_to_look_back_and_does_not_is_told(make: Callable[[], Between]) -> None:
     found, mixes = found_with(make())

@@ -62,14 +62,11 @@ def judge(evidence: Evidence) -> Judgement:
             f"only {distinct[0]} different tokens are looked up in a batch: what is looked up may "
             "not be the text"
         )
-    # Of one backward pass, as the targets are.
-    each = (step.tokens // max(1, step.backwards) for step in evidence.steps if step.tokens)
-    tokens = max(each, default=0)
-    targets = max(a.targets for a in known)
-    if targets < MIN_DENSE * tokens:
+    sparse = [a for a in known if a.targets < MIN_DENSE * a.tokens]
+    if sparse:
         return untested(
-            f"{targets} targets for {tokens} tokens: the few tokens at their places need not be "
-            "what they follow from"
+            f"{sparse[0].targets} targets for {sparse[0].tokens} tokens: the few tokens at their "
+            "places need not be what they follow from"
         )
     explained = max(max(a.shares.values(), default=0.0) for a in known)
     if explained > MAX_CHANCE:

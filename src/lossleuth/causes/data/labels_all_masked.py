@@ -32,7 +32,7 @@ from lossleuth.findings.data import Alignment, TargetLines
 from lossleuth.types.cause import Cause, Limit
 from lossleuth.types.evidence import Evidence
 from lossleuth.types.judgement import Judgement, Stage, Status, Where, Wrongness, refuted, untested
-from lossleuth.types.observed import Unfinished
+from lossleuth.types.observed import Step, Unfinished
 
 MAX_EMPTY_SHARE = Limit(0.5, "largest share of steps without targets that is no fault")
 
@@ -47,9 +47,9 @@ def judge(evidence: Evidence) -> Judgement:
     total = len(counted) + (unfinished.supervised is not None)
     if not total:
         return _by_weight(evidence) or untested("no loss with targets was seen")
-    empty = [step for step, supervised in counted if supervised == 0 or step.unsupervised]
-    micro_batches = sum(step.unsupervised or 0 for step, _ in counted)
-    at_end = unfinished.unsupervised or 0
+    empty = [step for step, supervised in counted if supervised == 0 or _of_nothing(step)]
+    micro_batches = sum(_of_nothing(step) for step, _ in counted)
+    at_end = _of_nothing(unfinished)
     found = max(micro_batches, len(empty)) + at_end
     if not found:
         smallest = min((supervised for _, supervised in counted), default=0)
@@ -91,6 +91,13 @@ def _weightless(evidence: Evidence) -> Judgement | None:
         Wrongness("targets that count", 0.0, float(empty[-1].targets), 0.0),
         remedy="See why the mask of the targets is empty.",
     )
+
+
+def _of_nothing(step: Step | Unfinished) -> int:
+    """Losses over no target, without those that add nothing: sums, where the loss is a number."""
+    losses = [step.loss] if isinstance(step, Step) else step.losses
+    sums = 0 if _has_non_finite(losses) else step.empty_sums or 0
+    return (step.unsupervised or 0) - sums
 
 
 def _by_weight(evidence: Evidence) -> Judgement | None:

@@ -54,7 +54,10 @@ def judge(evidence: Evidence) -> Judgement:
         reach = max(leaks.reach or 0 for leaks in known)
         if reach:
             return refuted(f"a token moves the logits of a position {reach} later, expected 1 up")
-        return refuted("a model of pairs of tokens: 0 operations in it were made to look back")
+        return untested(
+            "a model of pairs of tokens, as far as is seen: 0 operations in it are known to look "
+            "back"
+        )
     before = known[-1].length - 1
     because = (
         f"Only the token at a position itself reaches its logits, on all of {len(known)} recorded "

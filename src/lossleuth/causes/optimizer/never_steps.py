@@ -30,7 +30,7 @@ from lossleuth.types.observed import Unfinished
 
 MIN_BACKWARDS = Limit(32, "fewest backward passes of a whole run that should lead to an update")
 MIN_UNENDED = Limit(
-    512, "fewest backward passes without an update that no run accumulates over, if it goes on"
+    1024, "fewest backward passes without an update that no run accumulates over, if it goes on"
 )
 
 

@@ -40,11 +40,13 @@ class StepWindow:
     lookups: list[Any] = field(default_factory=list)
     micro_batches: list[Any] = field(default_factory=list)
     supervised: int | None = None
-    # Means over no target at all.
+    # Losses over no target at all, and those of them that are no mean.
     unsupervised: int = 0
+    empty_sums: int = 0
     classes: int | None = None
     unigram: float | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    _targets_before: int = 0
 
     @property
     def updated(self) -> bool:
@@ -59,17 +61,20 @@ class StepWindow:
     def end_micro_batch(self) -> None:
         """Of the integers looked up since the last backward, the longest list is the tokens.
 
-        Its fingerprint is that of all: distances between positions are the same in every step, and
-        may well be more numbers than the tokens.
+        Its fingerprint is that of all that are as many as the targets: distances between positions
+        are the same in every step, and may well be more numbers than the tokens; a level of noise
+        for each text is another in every step, and no token.
         """
-        lookups = self.lookups
+        lookups, targets = self.lookups, (self.supervised or 0) - self._targets_before
         if lookups:
             longest = lookups[0]
             if len(lookups) > 1:
                 longest = max(lookups, key=_count)
-                longest = longest._replace(hash=sum({seen.hash for seen in lookups}))
+                tokens = {seen.hash for seen in lookups if seen.count >= targets}
+                longest = longest._replace(hash=sum(tokens or {longest.hash}))
             self.micro_batches.append(longest)
             self.lookups = []
+        self._targets_before = self.supervised or 0
 
     def read(self, value: Any, place: str) -> None:
         """The user's code has read a number; printing one takes several looks at it."""

@@ -123,6 +123,7 @@ class ClosedSteps:
             "clip_limit": window.clips[-1].limit if window.clips else None,
             "supervised": window.supervised,
             "unsupervised": window.unsupervised or None,
+            "empty_sums": window.empty_sums or None,
             "classes": window.classes,
             "unigram": window.unigram,
             **_batch(window, seconds),

@@ -62,7 +62,7 @@ def measured_gradient(
     failed = [along for along in (whole, uphill) if along.outcome is Outcome.FAIL]
     with suppress(Exception):
         # The backward is the program's own, and may refuse to be run again.
-        failed += _along_unmoved(tape, call, inputs, problem, before, seeds)
+        failed += _along_unmoved(tape, call, inputs, problem, before, seeds, ends)
     for along in slopes:
         if along.outcome is Outcome.FAIL:
             failed.append(along)
@@ -135,6 +135,7 @@ def _along_unmoved(
     problem: Problem,
     before: Mapping[int, Tensor],
     seeds: Mapping[int, Tensor],
+    ends: float,
 ) -> list[Along]:
     """Where the backward gives a gradient for entries of the results that no input moves."""
     _, uphill = itertools.islice(_directions(problem), 2)
@@ -147,6 +148,8 @@ def _along_unmoved(
         still = made[number] == before[number]
         if number not in seeds or not still.any() or still.all():
             continue
+        if time.process_time() > ends:
+            break
         own = {number: seeds[number] * still}
         given = gradients_again(tape, call, inputs, own)
         gave = {i: given.get(i, torch.zeros_like(inputs[i])).double() for i in wanted}

@@ -247,33 +247,22 @@ def _larger(one: float | None, other: float | None) -> float | None:
 def located_leaks(analysis: Analysis) -> Leaks:
     """Leaks, and the lines where they enter.
 
-    A step may have a loss that is free to look ahead, such as an encoder's: then those of the
-    language model's own are wanted.
+    Each place is searched for once in a run.
     """
-    found, own = _located(analysis, analysis.roles), analysis.loss_roles
-    looks_ahead = found.offsets is not None and not any(offset >= 1 for offset in found.offsets)
-    if not looks_ahead or own is None or analysis.roles is None:
-        return found
-    other = found if own.scores == analysis.roles.scores else _located(analysis, own)
-    return found if other.untested is not None else other
-
-
-def _located(analysis: Analysis, roles: Roles | None) -> Leaks:
-    """The same of one loss. Each place is searched for once in a run."""
-    memory = analysis.memory
+    roles, memory = analysis.roles, analysis.memory
     found = leaks(analysis.window, roles)
     if found.untested is not None:
         return found
     if roles is None or roles.tokens is None:
         return found
     step = step_to_change(analysis.window, roles)
-    if found.future is not None and found.future > found.floor:
-        place = memory.place("future leak", lambda: future_leak_place(step))
-        by_code = memory.answer("future by code", lambda: comes_through_a_code(step))
-        found = replace(found, places=() if place is None else (place,), by_code=by_code)
-        own = alignment(analysis.window, roles)
-        if own.untested is None:
-            found = replace(found, offsets=() if own.offset is None else (own.offset,))
+    if _is_there(found):
+        found, asked = _of_next_token(analysis, found, roles)
+        if _is_there(found):
+            ahead = step_to_change(analysis.window, asked)
+            place = memory.place("future leak", lambda: future_leak_place(ahead))
+            by_code = memory.answer("future by code", lambda: comes_through_a_code(ahead))
+            found = replace(found, places=() if place is None else (place,), by_code=by_code)
     if found.batch is not None and found.batch > found.floor:
         place = memory.place("batch leak", lambda: batch_leak_place(step))
         found = replace(found, batch_places=() if place is None else (place,))
@@ -289,6 +278,35 @@ def _located(analysis: Analysis, roles: Roles | None) -> Leaks:
         return found
     constant = constant_input(analysis.window.tape, [rows], roles.run.at)
     return found if constant is None else replace(found, constant_places=(str(constant),))
+
+
+def _is_there(found: Leaks) -> bool:
+    return found.future is not None and found.future > found.floor
+
+
+def _of_next_token(analysis: Analysis, found: Leaks, roles: Roles) -> tuple[Leaks, Roles]:
+    """What leaks from the future into the loss that asks for the next token, and that loss.
+
+    A step may have another one that is free to look ahead, such as a masked encoder's.
+    """
+    own, window = analysis.loss_roles, analysis.window
+    aligned = alignment(window, roles)
+    if aligned.untested is None:
+        found = replace(found, offsets=() if aligned.offset is None else (aligned.offset,))
+    looks_ahead = found.offsets is not None and not any(offset >= 1 for offset in found.offsets)
+    if not looks_ahead or own is None or own.scores == roles.scores:
+        return found, roles
+    other, known = leaks(window, own), alignment(window, own)
+    if other.untested is not None or known.untested is not None:
+        return found, roles
+    found = replace(
+        found,
+        future=other.future,
+        future_harm=other.future_harm,
+        future_share=other.future_share,
+        offsets=() if known.offset is None else (known.offset,),
+    )
+    return found, own
 
 
 PROBE = Probe(Leaks, located_leaks)

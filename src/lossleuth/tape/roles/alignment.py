@@ -46,6 +46,7 @@ def alignment(window: Window, roles: Roles | None) -> Alignment:
         int(found.counted.sum()),
         len(found.targets),
         time_axis=found.time_axis,
+        tokens=found.tokens.numel(),
         distinct_tokens=len(torch.unique(found.tokens)),
         distinct_targets=len(targets),
         only_target=int(targets[0]) if len(targets) == 1 and _are_words(window, roles) else None,

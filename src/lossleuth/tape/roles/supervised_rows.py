@@ -23,6 +23,8 @@ MIN_WEIGHT = 1e-9
 # A row whose probabilities are this close to its target has no gradient to weigh it by, and this
 # close not even one that says whether it counts: float64 cannot tell it from its target.
 MIN_DISTANCE, SATURATED = 1e-10, 1e-14
+# Numbers of logits that are made at once where the program makes them piece by piece, too.
+MAX_NUMBERS = 2**22
 
 
 def target_values(window: Window, roles: Roles) -> Tensor:
@@ -126,22 +128,40 @@ def _learning(window: Window, roles: Roles) -> _Learning | None:
         given, slopes = gradient_at(window, run, number, at, Cuts.OPENED)
         table = recorded_value(window.tape, roles.output_weight, at).to(given.dtype)
         slopes = slopes.reshape(-1, table.shape[1])
-        rows = given.reshape(-1, table.shape[1]) @ table.t()
+        rows = given.reshape(-1, table.shape[1])
     else:
         return None
     if len(targets) != len(rows):
         return None
-    known = (targets >= 0) & (targets < rows.shape[1])
+    classes = rows.shape[1] if table is None else len(table)
+    known = (targets >= 0) & (targets < classes)
+    if table is None:
+        distance = _from_target(rows, targets, known)
+        return _Learning(distance, slopes, known, distance.norm(dim=-1))
+    # A few rows at a time: such a loss is there because all logits at once are too many.
+    seen, gaps = [], []
+    size = max(1, MAX_NUMBERS // max(1, len(table)))
+    for first in range(0, len(rows), size):
+        some = slice(first, first + size)
+        distance = _from_target(rows[some] @ table.t(), targets[some], known[some])
+        seen.append(distance @ table)
+        gaps.append(distance.norm(dim=-1))
+    return _Learning(torch.cat(seen), slopes, known, torch.cat(gaps))
+
+
+def _from_target(rows: Tensor, targets: Tensor, known: Tensor) -> Tensor:
+    """The probabilities of each row, less 1 at its target."""
     distance = torch.softmax(rows, -1)
     distance[known, targets[known].long()] -= 1.0
-    seen = distance if table is None else distance @ table
-    return _Learning(seen, slopes, known, distance.norm(dim=-1))
+    return distance
 
 
 def _is_followed_otherwise(window: Window, roles: Roles) -> bool:
     """Whether another loss of the very same logits is followed, as in pure distillation."""
     run, logits = _followed_by(window, roles), roles.logits
-    if run is None or logits is None or logits == roles.scores:
+    if logits is None and roles.features is not None:
+        logits = roles.features.number
+    if run is None or logits is None:
         return False
     maker = window.tape.makers().get(logits)
     try:

@@ -26,15 +26,13 @@ def test_tokens_are_looked_at_when_asked_and_positions_are_not_tokens() -> None:
     assert len(window.lookups) == 1
 
 
-@pytest.mark.parametrize(("is_mean", "counted"), [(True, 1), (False, 0)])
-def test_a_mean_over_no_target_counts_and_a_sum_adds_nothing(
-    *, is_mean: bool, counted: int
-) -> None:
+@pytest.mark.parametrize(("is_mean", "sums"), [(True, 0), (False, 1)])
+def test_a_mean_over_no_target_counts_and_a_sum_adds_nothing(*, is_mean: bool, sums: int) -> None:
     batches, window = Batches(), StepWindow(0.0)
     for targets in ([1, 2, 3], [-100, -100, -100]):
         batches.compared(torch.zeros(3, 11), torch.tensor(targets), -100, is_mean=is_mean)
     batches.look(window)
-    assert (window.supervised, window.unsupervised) == (3, counted)
+    assert (window.supervised, window.unsupervised, window.empty_sums) == (3, 1, sums)
 
 
 def test_a_tensor_that_was_changed_meanwhile_is_left_out() -> None:

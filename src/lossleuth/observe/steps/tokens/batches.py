@@ -126,8 +126,9 @@ class Batches:
             if version_of(tensor) == version:
                 count = self._reader.supervised(tensor, ignored)
                 window.supervised = (window.supervised or 0) + count
+                window.unsupervised += not count
                 # A sum over no target adds nothing, as in a loss that is taken in chunks.
-                window.unsupervised += is_mean and not count
+                window.empty_sums += not count and not is_mean
                 if self._kept is not None and (values := self._values(tensor)) is not None:
                     self._kept.targets(values, ignored, classes)
                 if len(self.target_runs) < MAX_RUNS and tensor.dim():

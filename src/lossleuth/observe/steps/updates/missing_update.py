@@ -30,6 +30,7 @@ def unfinished(
         "losses": [plain_number(x) for x in (*window.losses[:4], *window.losses[-4:])],
         "supervised": window.supervised,
         "unsupervised": window.unsupervised,
+        "empty_sums": window.empty_sums,
     }
 
 
