@@ -211,7 +211,9 @@ def effect_of(
         starts.append(a.start)
         differences.append(_difference(a.end, b.end))
         batches = zip(a.losses, b.losses, strict=False)
-        between_batches.append(_standard_error([_difference(x, y) for x, y in batches]))
+        # As the ends are: a loss that is lost counts as no more than that.
+        apart = [counted(x, a.start) - counted(y, a.start) for x, y in batches]
+        between_batches.append(_standard_error(apart))
     if not all(map(math.isinf, differences)):
         pairs = zip(without, with_change, starts, strict=True)
         differences = [counted(a, start) - counted(b, start) for a, b, start in pairs]
