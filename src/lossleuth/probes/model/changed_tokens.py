@@ -250,21 +250,10 @@ def deviation(rows: Tensor) -> float:
 
 
 def half_changed(tokens: Tensor, half: int) -> tuple[Tensor, Tensor]:
-    """Other tokens in every second text, and which texts those are.
-
-    One half gets for each token always the same other one, the other half tokens by chance: what
-    depends on the largest, or on repetitions, may be blind to one of them.
-    """
+    """Other tokens in every second text, and which texts those are."""
     chosen = torch.arange(len(tokens)) % 2 == half
     changed = tokens.clone()
-    there = tokens[chosen]
-    others = others_than(tokens, there)
-    if half:
-        generator = torch.Generator().manual_seed(0)
-        every = tokens.reshape(-1)
-        drawn = every[torch.randint(len(every), there.shape, generator=generator)]
-        others = torch.where(drawn != there, drawn, others)
-    changed[chosen] = others
+    changed[chosen] = others_than(tokens, tokens[chosen])
     return changed, chosen
 
 
