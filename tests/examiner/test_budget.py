@@ -14,12 +14,12 @@ import pytest
 # What the command takes beside its budget: the start of Python and the report, some 1.5 s on a
 # machine with other work.
 START_SECONDS = 5.0
-TRAINING = """
-import torch
+MADE = """
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Embedding(16, 8), torch.nn.Linear(8, 16))
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-for step in range({steps}):
+"""
+STEP = """
     tokens = torch.randint(0, 16, (4, 9))
     scores = model(tokens[:, :-1]).flatten(0, 1)
     # The target is the input.
@@ -27,6 +27,12 @@ for step in range({steps}):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+"""
+TRAINING = f"""
+import torch
+{MADE}
+for step in range({{steps}}):
+{STEP}
 """
 # The process cannot be interrupted: signals are blocked, and the call keeps the interpreter.
 BLOCKED = """
@@ -41,20 +47,12 @@ if os.fork() == 0 and os.fork() == 0:
 time.sleep(600)
 """
 # Goes on from what an earlier run of it has saved.
-RESUMING = """
+RESUMING = f"""
 import pathlib, torch
-torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Embedding(16, 8), torch.nn.Linear(8, 16))
-optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+{MADE}
 saved, steps = pathlib.Path(__file__).with_name("saved.pt"), 60
 def step():
-    tokens = torch.randint(0, 16, (4, 9))
-    scores = model(tokens[:, :-1]).flatten(0, 1)
-    # The target is the input.
-    loss = torch.nn.functional.cross_entropy(scores, tokens[:, :-1].flatten())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+{STEP}
 if saved.exists():
     state = torch.load(saved)
     model.load_state_dict(state["model"])
@@ -66,7 +64,7 @@ if saved.exists():
 for _ in range(steps):
     step()
 if not saved.exists():
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, saved)
+    torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}, saved)
 """
 # Puts a probe that never ends in the place of one of ours.
 ENDLESS = """
